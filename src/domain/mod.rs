@@ -1,0 +1,29 @@
+//! The functional core: what usage, money, leases and limits *are*.
+//!
+//! Values in, values out. No I/O, no async, no clock (the caller passes `now`), no randomness, no SQL, no serde, no
+//! floating point. Every integer operation is checked; an overflow is a refused input ([`Overflow`]), never a wrap.
+//!
+//! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`curve`], [`meter`],
+//! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`admission`]; last [`cost`], tables that add up.
+
+pub mod admission;
+pub mod checked;
+pub mod cost;
+pub mod curve;
+pub mod customer;
+pub mod free_hours;
+pub mod id;
+pub mod lease;
+pub mod limits;
+pub mod meter;
+pub mod money;
+pub mod rate_card;
+pub mod sample;
+pub mod sample_page;
+pub mod sandbox;
+pub mod storage_meter;
+pub mod time;
+pub mod units;
+pub mod usage;
+
+pub use checked::Overflow;

@@ -1,0 +1,10 @@
+//! runtab: the usage metering and billing engine of a microVM sandbox cloud.
+//!
+//! Modules, in layers; imports point down only.
+
+// layer 0: pure
+pub mod domain;
+// layer 2: load, apply, save
+pub mod ledger;
+// beside them
+pub mod clock;
