@@ -4,6 +4,8 @@
 
 // layer 0: pure
 pub mod domain;
+// layer 1: adapters
+pub mod store;
 // layer 2: load, apply, save
 pub mod ledger;
 // beside them

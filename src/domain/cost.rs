@@ -29,7 +29,11 @@ pub struct Priced {
 impl Priced {
     /// The sum.
     pub fn plus(self, other: Self) -> Result<Self, Overflow> {
-        Ok(Self { usage: self.usage.plus(other.usage)?, list: self.list.plus(other.list)?, net: self.net.plus(other.net)? })
+        Ok(Self {
+            usage: self.usage.plus(other.usage)?,
+            list: self.list.plus(other.list)?,
+            net: self.net.plus(other.net)?,
+        })
     }
 
     /// As a total is shown: list and net rounded down, free their difference.

@@ -59,7 +59,12 @@ impl Meter {
     /// Takes a reading that is earlier than the last accepted one. `around`: accepted readings, ascending: at least
     /// all from the last one before the minute of the neighbour before it, to the first one after the minute of the
     /// neighbour after it (as far as there are such); see [`evidence_span`].
-    pub fn take_late(&self, terms: &Terms<'_>, around: &[Reading], reading: Reading) -> Result<(Self, UsageByHour), Overflow> {
+    pub fn take_late(
+        &self,
+        terms: &Terms<'_>,
+        around: &[Reading],
+        reading: Reading,
+    ) -> Result<(Self, UsageByHour), Overflow> {
         let _ = (terms, around, reading);
         Err(Overflow)
     }
@@ -67,7 +72,12 @@ impl Meter {
     /// Moves the effective end (and what ends prove) from `before` to `after`, which differ in nothing else. `around`
     /// is used only where an end lies before the last reading: then all accepted readings from the last one before
     /// the earlier end's minute on.
-    pub fn move_end(&self, before: &Terms<'_>, after: &Terms<'_>, around: &[Reading]) -> Result<(Self, UsageByHour), Overflow> {
+    pub fn move_end(
+        &self,
+        before: &Terms<'_>,
+        after: &Terms<'_>,
+        around: &[Reading],
+    ) -> Result<(Self, UsageByHour), Overflow> {
         let _ = (before, after, around);
         Err(Overflow)
     }
@@ -75,7 +85,12 @@ impl Meter {
 
 /// Judges a reading against its neighbours on both sides (`None`: there is none; before the first reading the counter
 /// began at 0 at the window's start): `stale_epoch`, `counter_regressed`, `cpu_implausible`, in this order.
-pub fn judge(terms: &Terms<'_>, before: Option<&Reading>, after: Option<&Reading>, reading: &Reading) -> Result<(), RejectCode> {
+pub fn judge(
+    terms: &Terms<'_>,
+    before: Option<&Reading>,
+    after: Option<&Reading>,
+    reading: &Reading,
+) -> Result<(), RejectCode> {
     let _ = (terms, before, after, reading);
     Ok(())
 }

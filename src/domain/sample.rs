@@ -136,7 +136,9 @@ impl RejectCode {
             Self::Archived => "the evidence of this month has been archived; the sample can't be judged any more",
             Self::Conflict => "another sample of the same instant with other values was accepted before",
             Self::StaleEpoch => "the epoch is lower than that of an earlier sample, or higher than that of a later one",
-            Self::CounterRegressed => "the counter is lower than an earlier one, or higher than a later one; a counter that starts again needs a higher epoch",
+            Self::CounterRegressed => {
+                "the counter is lower than an earlier one, or higher than a later one; a counter that starts again needs a higher epoch"
+            }
             Self::CpuImplausible => "the CPU grew by more than twice what the shape can make",
         }
     }

@@ -62,7 +62,12 @@ pub struct StorageHour {
 impl StorageMeter {
     /// Takes a report that is not before the latest one. `deleted_at` clips. Answers the latest report after it
     /// and what it adds.
-    pub fn take(&self, point: StoragePoint, deleted_at: Option<Timestamp>, holders: &Holders) -> Result<(Option<StoragePoint>, StorageByHour), Overflow> {
+    pub fn take(
+        &self,
+        point: StoragePoint,
+        deleted_at: Option<Timestamp>,
+        holders: &Holders,
+    ) -> Result<(Option<StoragePoint>, StorageByHour), Overflow> {
         let _ = (point, deleted_at, holders);
         Err(Overflow)
     }
@@ -76,7 +81,12 @@ pub fn held(span: Span, storage: MebiBytes, holders: &Holders) -> Result<Storage
 
 /// What a late report changes. `around`: all reports that count from the last one before it to the first one after
 /// it, ascending, its own instant included; `end`: where the last report's time is known to end (a deletion).
-pub fn take_late(around: &[StoragePoint], point: StoragePoint, end: Option<Timestamp>, holders: &Holders) -> Result<StorageByHour, Overflow> {
+pub fn take_late(
+    around: &[StoragePoint],
+    point: StoragePoint,
+    end: Option<Timestamp>,
+    holders: &Holders,
+) -> Result<StorageByHour, Overflow> {
     let _ = (around, point, end, holders);
     Err(Overflow)
 }

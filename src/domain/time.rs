@@ -219,7 +219,8 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let era = year / 400;
     let year_of_era = year % 400;
     let month_from_march = month.saturating_add(9) % 12;
-    let day_of_year = (month_from_march.saturating_mul(153).saturating_add(2) / 5).saturating_add(day).saturating_sub(1);
+    let day_of_year =
+        (month_from_march.saturating_mul(153).saturating_add(2) / 5).saturating_add(day).saturating_sub(1);
     let leap_days = (year_of_era / 4).saturating_sub(year_of_era / 100);
     let day_of_era = year_of_era.saturating_mul(365).saturating_add(leap_days).saturating_add(day_of_year);
     era.saturating_mul(146_097).saturating_add(day_of_era).saturating_sub(719_468)
@@ -332,7 +333,9 @@ mod tests {
 
     #[test]
     fn impossible_dates_are_refused() {
-        for (year, month, day) in [(2027, 2, 29), (2026, 13, 1), (2026, 0, 1), (2026, 4, 31), (1969, 1, 1), (10_000, 1, 1)] {
+        for (year, month, day) in
+            [(2027, 2, 29), (2026, 13, 1), (2026, 0, 1), (2026, 4, 31), (1969, 1, 1), (10_000, 1, 1)]
+        {
             assert_eq!(Day::from_ymd(year, month, day), None);
         }
     }

@@ -1,0 +1,136 @@
+//! What a batch saves: rows to insert, rows to write again, and additions to counters.
+//!
+//! Counters are deltas, never absolute values: two engines that add to one row both count. Everything is ordered by
+//! key, so that two batches write shared rows in one order and can't deadlock.
+
+use std::collections::BTreeMap;
+
+use crate::domain::customer::{Account, Key};
+use crate::domain::free_hours::Grant;
+use crate::domain::id::{AccountId, ExtendId, GrantId, KeyId, LeaseId, RateCardId, SandboxId};
+use crate::domain::lease::{HourTotals, Lease};
+use crate::domain::limits::DayTotals;
+use crate::domain::money::Micros;
+use crate::domain::rate_card::RateCardEntry;
+use crate::domain::sample_page::ClosedPage;
+use crate::domain::sandbox::Sandbox;
+use crate::domain::time::{Day, Hour, Month, Timestamp};
+
+/// Where usage of an hour is kept. Ordered by account, then sandbox: an hour's rows of one sandbox lie together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HourKey {
+    /// The account.
+    pub account: AccountId,
+    /// The hour of use.
+    pub hour: Hour,
+    /// The sandbox.
+    pub sandbox: SandboxId,
+    /// Its life.
+    pub life: i64,
+    /// The key that pays.
+    pub key: KeyId,
+    /// The lease; `None` for storage.
+    pub lease: Option<LeaseId>,
+    /// The month whose invoice has it: that of the hour, or a later one for late usage.
+    pub billed_month: Month,
+}
+
+/// Whose evidence a page is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PageOwner {
+    /// The account.
+    pub account: AccountId,
+    /// The sandbox.
+    pub sandbox: SandboxId,
+    /// Its life.
+    pub life: i64,
+    /// The lease; `None`: at rest.
+    pub lease: Option<LeaseId>,
+}
+
+/// A recorded extension of a lease: makes extending idempotent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extension {
+    /// The account.
+    pub account: AccountId,
+    /// The lease.
+    pub lease: LeaseId,
+    /// The extension's id.
+    pub id: ExtendId,
+    /// By how much, in milliseconds.
+    pub timeout_ms: i64,
+    /// The most that its worst case could cost.
+    pub max_cost: Option<Micros>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A refused admission, kept for people; no decision reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusalNote {
+    /// The account.
+    pub account: AccountId,
+    /// When.
+    pub at: Timestamp,
+    /// The key that asked.
+    pub key: KeyId,
+    /// The lease that did not fit, or the first asked for.
+    pub lease: LeaseId,
+    /// The problem code.
+    pub code: &'static str,
+}
+
+/// Free time drawn by one lease's hour from one grant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DrawKey {
+    /// The account.
+    pub account: AccountId,
+    /// The lease.
+    pub lease: LeaseId,
+    /// The hour.
+    pub hour: Hour,
+    /// The grant.
+    pub grant: GrantId,
+}
+
+/// Everything that one batch changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Accounts made or changed, as whole rows.
+    pub accounts: BTreeMap<AccountId, Account>,
+    /// Accounts whose day counters begin with this day: to be filled from their keys' days, before any addition.
+    pub accounts_counted_from: BTreeMap<AccountId, Day>,
+    /// Keys made or changed, as whole rows.
+    pub keys: BTreeMap<(AccountId, KeyId), Key>,
+    /// SHA-256 of the secret of keys made or rotated.
+    pub key_secrets: BTreeMap<(AccountId, KeyId), [u8; 32]>,
+    /// New grants.
+    pub grants: BTreeMap<(AccountId, GrantId), Grant>,
+    /// Drawn from grants: additions to `used_ms`, negative when given back.
+    pub grant_used_ms: BTreeMap<(AccountId, GrantId), i64>,
+    /// New rate card entries.
+    pub rate_cards_added: Vec<RateCardEntry>,
+    /// Rate cards removed before their day.
+    pub rate_cards_removed: Vec<RateCardId>,
+    /// New leases.
+    pub leases_added: BTreeMap<(AccountId, LeaseId), Lease>,
+    /// Known leases, as they are now. Written before `leases_added`, so that an old lease is closed before its
+    /// successor is open.
+    pub leases_changed: BTreeMap<(AccountId, LeaseId), Lease>,
+    /// Recorded extensions.
+    pub extensions: Vec<Extension>,
+    /// Sandbox lives made or changed, as whole rows.
+    pub sandboxes: BTreeMap<(AccountId, SandboxId, i64), Sandbox>,
+    /// Pages of evidence, never changed afterwards.
+    pub pages: Vec<(PageOwner, ClosedPage)>,
+    /// Additions to hours.
+    pub hours: BTreeMap<HourKey, HourTotals>,
+    /// Additions to draws, in milliseconds, and the order in which the lease's hour first drew on the grant.
+    pub draws: BTreeMap<DrawKey, i64>,
+    /// Additions to keys' days.
+    pub key_days: BTreeMap<(AccountId, KeyId, Day), DayTotals>,
+    /// Additions to accounts' days.
+    pub account_days: BTreeMap<(AccountId, Day), DayTotals>,
+    /// Refusals, for people.
+    pub refusals: Vec<RefusalNote>,
+}

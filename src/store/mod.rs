@@ -1,0 +1,3 @@
+//! The store: the only SQL.
+
+pub mod changes;
