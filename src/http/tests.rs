@@ -24,7 +24,7 @@ fn silent_ledger() -> Ledger {
     Ledger {}
 }
 
-fn state() -> AppState {
+pub(super) fn state() -> AppState {
     AppState {
         ledger: silent_ledger(),
         clock: Clock::test(Timestamp::from_ms(1_000).unwrap()),
