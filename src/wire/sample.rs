@@ -56,7 +56,8 @@ impl PartialSchema for SampleBatch {
         let row = AnyOfBuilder::new()
             .item(Ref::from_schema_name(NewSample::name()))
             .item(ObjectBuilder::new().schema_type(SchemaType::AnyValue));
-        ArrayBuilder::new().items(row).max_items(Some(SAMPLES_MAX)).into()
+        // More than SAMPLES_MAX is a question of size (413), not of form.
+        ArrayBuilder::new().items(row).description(Some(format!("At most {SAMPLES_MAX} samples."))).into()
     }
 }
 
