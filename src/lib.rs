@@ -2,6 +2,8 @@
 //!
 //! Modules, in layers; imports point down only.
 
+#![cfg_attr(test, expect(clippy::arithmetic_side_effects, reason = "a test may panic; what it tests may not"))]
+
 // layer 0: pure
 pub mod domain;
 // layer 1: adapters

@@ -1,1 +1,3 @@
+//! The command line: parse it and run it.
+
 fn main() {}
