@@ -68,8 +68,9 @@ pub fn sort_for_drawing(grants: &mut [Grant]) {
     grants.sort_by(|left, right| left.order().cmp(&right.order()));
 }
 
-/// Free time that one lease's hour has drawn, by grant, in milliseconds. Draws are recorded facts.
-pub type Draws = BTreeMap<GrantId, i64>;
+/// Free time that one lease's hour has drawn, by grant, in milliseconds, in the order in which it first drew on them.
+/// Draws are recorded facts; one that was given back stays, with 0.
+pub type Draws = Vec<(GrantId, i64)>;
 
 /// Draws up to `wanted_ms` for usage on `day` from grants sorted for drawing. Answers how much was drawn.
 fn draw(grants: &mut [Grant], draws: &mut Draws, day: Day, wanted_ms: i64) -> Result<i64, Overflow> {
@@ -78,24 +79,26 @@ fn draw(grants: &mut [Grant], draws: &mut Draws, day: Day, wanted_ms: i64) -> Re
         let taken = grant.left_ms().min(lacking);
         if taken > 0 {
             grant.used_ms = grant.used_ms.checked_add(taken).ok_or(Overflow)?;
-            let drawn = draws.entry(grant.id.clone()).or_default();
-            *drawn = drawn.checked_add(taken).ok_or(Overflow)?;
+            match draws.iter_mut().find(|(id, _)| *id == grant.id) {
+                Some((_, drawn)) => *drawn = drawn.checked_add(taken).ok_or(Overflow)?,
+                None => draws.push((grant.id.clone(), taken)),
+            }
             lacking = lacking.saturating_sub(taken);
         }
     }
     Ok(wanted_ms.saturating_sub(lacking))
 }
 
-/// Gives `surplus_ms` back to the grants that this hour drew on, the last one in the order of drawing first.
+/// Gives `surplus_ms` back to the grants that this hour drew on, the one that it drew on last first.
 fn give_back(grants: &mut [Grant], draws: &mut Draws, surplus_ms: i64) -> Result<(), Overflow> {
     let mut surplus = surplus_ms;
-    for grant in grants.iter_mut().rev() {
-        if let Some(drawn) = draws.get_mut(&grant.id) {
-            let back = surplus.min(*drawn);
-            *drawn = drawn.checked_sub(back).ok_or(Overflow)?;
+    for (id, drawn) in draws.iter_mut().rev() {
+        let back = surplus.min(*drawn);
+        if let Some(grant) = grants.iter_mut().find(|grant| grant.id == *id) {
             grant.used_ms = grant.used_ms.checked_sub(back).ok_or(Overflow)?;
-            surplus = surplus.saturating_sub(back);
         }
+        *drawn = drawn.checked_sub(back).ok_or(Overflow)?;
+        surplus = surplus.saturating_sub(back);
     }
     Ok(())
 }
@@ -187,12 +190,12 @@ mod tests {
         let totals = post(hour, HourTotals::default(), ran(run), &mut grants, &mut draws).unwrap();
         assert_eq!(totals.free, Usage { run_ms: 0, ..ran(run) });
         let drawn: Vec<_> = draws.iter().map(|(id, ms)| (id.as_str(), *ms)).collect();
-        assert_eq!(drawn, [("late", HOUR_MS), ("soon", HOUR_MS)]);
+        assert_eq!(drawn, [("soon", HOUR_MS), ("late", HOUR_MS)]);
         let less = Usage::ZERO.minus(ran(HOUR_MS / 2)).unwrap();
         let totals = post(hour, totals, less, &mut grants, &mut draws).unwrap();
         assert_eq!(totals.free_ms, i128::from(run - HOUR_MS / 2));
         let drawn: Vec<_> = draws.iter().map(|(id, ms)| (id.as_str(), *ms)).collect();
-        assert_eq!(drawn, [("late", HOUR_MS / 2), ("soon", HOUR_MS)]);
+        assert_eq!(drawn, [("soon", HOUR_MS), ("late", HOUR_MS / 2)]);
     }
 
     #[test]

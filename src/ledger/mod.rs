@@ -4,6 +4,9 @@
 
 pub mod command;
 pub mod view;
+pub mod apply;
+pub mod post;
+pub mod working_set;
 
 use command::{
     AddRateCard, AdmitRequest, Admitted, CommandError, CreateAccount, CreateGrant, CreateKey, DeleteSandbox, EndLease,

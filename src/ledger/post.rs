@@ -65,17 +65,17 @@ impl WorkingSet {
     }
 
     fn note_draws(&mut self, lease: &Lease, hour: Hour, known: &Draws, drawn: &Draws) -> Result<(), Overflow> {
-        for (grant, ms) in drawn {
-            let change = ms.checked_sub(known.get(grant).copied().unwrap_or(0)).ok_or(Overflow)?;
-            if change == 0 {
+        for (seq, (grant, ms)) in drawn.iter().enumerate() {
+            let added_ms = ms.checked_sub(known.get(seq).map_or(0, |(_, ms)| *ms)).ok_or(Overflow)?;
+            if added_ms == 0 {
                 continue;
             }
             let (account, lease) = (lease.account.clone(), lease.id.clone());
             let used = self.changes.grant_used_ms.entry((account.clone(), grant.clone())).or_default();
-            *used = used.checked_add(change).ok_or(Overflow)?;
-            let key = DrawKey { account, lease, hour, grant: grant.clone() };
-            let sum = self.changes.draws.entry(key).or_default();
-            *sum = sum.checked_add(change).ok_or(Overflow)?;
+            *used = used.checked_add(added_ms).ok_or(Overflow)?;
+            let change = self.changes.draws.entry(DrawKey { account, lease, hour, grant: grant.clone() }).or_default();
+            change.added_ms = change.added_ms.checked_add(added_ms).ok_or(Overflow)?;
+            change.seq = i64::try_from(seq).map_err(|_| Overflow)?;
         }
         Ok(())
     }
@@ -88,7 +88,7 @@ impl WorkingSet {
         before: HourTotals,
         after: HourTotals,
     ) -> Result<(), Overflow> {
-        let running = lease.end.is_none() && lease.settled_at.is_none();
+        let running = lease.open;
         if running && lease.open_hour.is_none_or(|open| open.hour <= hour) {
             if lease.open_hour.is_some_and(|open| open.hour != hour) {
                 self.close_hour(lease)?;
