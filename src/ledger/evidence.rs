@@ -154,7 +154,9 @@ pub async fn for_reports(tx: &mut Tx, set: &mut WorkingSet, from: &BTreeMap<Sand
                 newest.extend(sandbox.latest.as_ref().map(|latest| (key.0.clone(), latest.id.clone())));
             }
             let since = last.map_or(*at, |last| last.min(*at));
-            if sandbox.latest.as_ref().is_some_and(|latest| latest.starts_at > since) || last.is_some_and(|last| *at < last) {
+            if sandbox.latest.as_ref().is_some_and(|latest| latest.starts_at > since)
+                || last.is_some_and(|last| *at < last)
+            {
                 starts.push((key.0.clone(), key.1.clone(), sandbox.life, since));
             }
         }
@@ -265,10 +267,5 @@ fn owner_of(lease: &Lease) -> PageOwner {
 }
 
 fn rest_owner(sandbox: &Sandbox) -> PageOwner {
-    PageOwner {
-        account: sandbox.account.clone(),
-        sandbox: sandbox.id.clone(),
-        life: sandbox.life,
-        lease: None,
-    }
+    PageOwner { account: sandbox.account.clone(), sandbox: sandbox.id.clone(), life: sandbox.life, lease: None }
 }

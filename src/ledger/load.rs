@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::command::{AdmitRequest, DeleteSandbox, EndLease, ExtendLease, PutSandbox};
 use super::working_set::{KeyKey, LeaseKey, SandboxKey, WorkingSet};
 use crate::domain::customer::Account;
+use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
 use crate::domain::lease::{EndReason, Lease};
 use crate::domain::time::{Day, Span, Timestamp};
@@ -72,9 +73,8 @@ pub async fn gate(
             named.sandbox(&lease.account, &lease.sandbox, lease.effective_end());
         }
         let extensions = tx.extensions(&named.extensions).await?;
-        set.extensions.extend(
-            extensions.into_iter().map(|one| ((one.account.clone(), one.lease.clone(), one.id.clone()), one)),
-        );
+        set.extensions
+            .extend(extensions.into_iter().map(|one| ((one.account.clone(), one.lease.clone(), one.id.clone()), one)));
     }
     let keys = tx.keys(&named.keys).await?;
     set.keys.extend(keys.into_iter().map(|key| ((key.account.clone(), key.id.clone()), key)));
@@ -135,8 +135,11 @@ async fn load_days(
     set.key_days.extend(tx.key_days(&days).await?);
     let counted = |id: &AccountId| set.accounts.get(id).is_some_and(|account| account.counted_from.is_some());
     if named.accounts.iter().any(counted) {
-        let days: BTreeSet<(AccountId, Day)> =
-            days.into_iter().filter(|(account, _, _)| counted(account)).map(|(account, _, day)| (account, day)).collect();
+        let days: BTreeSet<(AccountId, Day)> = days
+            .into_iter()
+            .filter(|(account, _, _)| counted(account))
+            .map(|(account, _, day)| (account, day))
+            .collect();
         set.account_days.extend(tx.account_days(&days).await?);
     }
     Ok(())
@@ -236,9 +239,8 @@ fn cuts_of(set: &WorkingSet, ends: &[&EndLease]) -> BTreeMap<LeaseKey, Timestamp
 /// Loads accounts with their prices and grants. Accounts with free time left are locked: their usage draws on it.
 pub(super) async fn load_accounts(tx: &mut Tx, set: &mut WorkingSet, ids: &BTreeSet<AccountId>) -> Loaded<()> {
     let grants = tx.grants(ids).await?;
-    let today = set.now.day();
     let drawing: BTreeSet<AccountId> =
-        grants.iter().filter(|grant| may_pay(grant, today)).map(|grant| grant.account.clone()).collect();
+        grants.iter().filter(|grant| may_pay(grant)).map(|grant| grant.account.clone()).collect();
     if drawing.is_empty() {
         set.take_grants(grants);
     } else {
@@ -252,8 +254,8 @@ pub(super) async fn load_accounts(tx: &mut Tx, set: &mut WorkingSet, ids: &BTree
     Ok(())
 }
 
-/// Whether usage may still draw on a grant, or give back to it: usage can be a lease's length and more in the past.
-fn may_pay(grant: &crate::domain::free_hours::Grant, _today: Day) -> bool {
+/// Whether usage may still draw on a grant, or give back to it. A grant that lapsed pays for usage of its own days yet.
+fn may_pay(grant: &Grant) -> bool {
     grant.left_ms() > 0 || grant.used_ms > 0
 }
 

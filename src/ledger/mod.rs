@@ -2,10 +2,12 @@
 //! touches, applies the commands one after another with the pure core, saves what changed, commits, and only then
 //! answers.
 
-pub mod command;
-pub mod view;
 pub mod apply;
+pub mod command;
+pub mod evidence;
+pub mod load;
 pub mod post;
+pub mod view;
 pub mod working_set;
 
 use command::{

@@ -53,7 +53,10 @@ impl WorkingSet {
         let known: Vec<&Lease> = request.leases.iter().filter_map(find).collect();
         let Some(first) = known.first() else { return Ok(None) };
         if known.len() < request.leases.len() {
-            return Err(lease_conflict(&first.id, format!("lease {} is known, but others of this request are not", first.id)));
+            return Err(lease_conflict(
+                &first.id,
+                format!("lease {} is known, but others of this request are not", first.id),
+            ));
         }
         for (lease, asked) in known.iter().zip(&request.leases) {
             if !is_same(lease, request, asked) {
@@ -103,7 +106,10 @@ impl WorkingSet {
             let known = self.lease_for_change(&(request.account.clone(), old.clone()))?;
             let known = known.ok_or_else(|| lease_conflict(old, format!("there is no lease {old} to replace")))?;
             if known.sandbox != asked.sandbox {
-                return Err(lease_conflict(old, format!("lease {old} is of sandbox {}, not of this one", known.sandbox)));
+                return Err(lease_conflict(
+                    old,
+                    format!("lease {old} is of sandbox {}, not of this one", known.sandbox),
+                ));
             }
             let running = known.end.is_none() && known.window.start <= window.start && window.start < known.window.end;
             if !running || found.iter().any(|other| other.before.id == *old) {
@@ -164,7 +170,10 @@ impl WorkingSet {
         let (mut key_days, mut account_days) = (BTreeMap::new(), BTreeMap::new());
         for day in asks.iter().flat_map(|ask| ask.window.by_day().map(|(day, _)| day)) {
             let mine = given.get(&(key.clone(), day)).copied().unwrap_or_default();
-            let all = given.iter().filter(|((_, on), _)| *on == day).try_fold(DayTotals::default(), |sum, (_, add)| sum.plus(*add))?;
+            let all = given
+                .iter()
+                .filter(|((_, on), _)| *on == day)
+                .try_fold(DayTotals::default(), |sum, (_, add)| sum.plus(*add))?;
             key_days.insert(day, self.key_day(account, key, day)?.plus(mine)?);
             account_days.insert(day, self.account_day(account, day)?.plus(all)?);
         }

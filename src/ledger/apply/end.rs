@@ -40,7 +40,10 @@ impl WorkingSet {
     fn end_instant(&self, lease: &Lease, command: &EndLease) -> Applied<Timestamp> {
         let at = match command.reason {
             EndReason::Cancel if lease.sampled_until().is_some() => {
-                return Err(lease_conflict(&lease.id, "a sample proves that the lease ran; end it with another reason"));
+                return Err(lease_conflict(
+                    &lease.id,
+                    "a sample proves that the lease ran; end it with another reason",
+                ));
             }
             EndReason::Cancel => lease.window.start,
             EndReason::HostLost => lease.metered_until(),
@@ -70,7 +73,9 @@ impl WorkingSet {
                 detail: "the earlier end lies in a month that is closed".to_owned(),
                 lease: Some(lease.id.clone()),
             }),
-            Some(known) => Ok(Some(End { at, reason, proven_until: told.or(known.proven_until.map(|until| until.min(at))) })),
+            Some(known) => {
+                Ok(Some(End { at, reason, proven_until: told.or(known.proven_until.map(|until| until.min(at))) }))
+            }
         }
     }
 

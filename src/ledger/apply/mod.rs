@@ -79,11 +79,7 @@ impl From<Refusal> for CommandError {
 
 /// A conflict about a lease.
 fn lease_conflict(lease: &LeaseId, detail: impl Into<String>) -> CommandError {
-    CommandError::Conflict {
-        code: ConflictCode::LeaseConflict,
-        detail: detail.into(),
-        lease: Some(lease.clone()),
-    }
+    CommandError::Conflict { code: ConflictCode::LeaseConflict, detail: detail.into(), lease: Some(lease.clone()) }
 }
 
 /// A conflict about any other id.

@@ -57,7 +57,9 @@ impl WorkingSet {
         let due: Vec<LeaseKey> = self
             .leases
             .iter()
-            .filter(|((owner, _), lease)| owner == account && lease.settled_at.is_none() && self.now >= lease.settles_at)
+            .filter(|((owner, _), lease)| {
+                owner == account && lease.settled_at.is_none() && self.now >= lease.settles_at
+            })
             .map(|(key, _)| key.clone())
             .collect();
         for key in &due {

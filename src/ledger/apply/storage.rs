@@ -79,10 +79,9 @@ impl WorkingSet {
         match &sandbox.latest {
             Some(latest) if latest.starts_at <= from => Holders { first: latest.key.clone(), changes: Vec::new() },
             // Not loaded because there is no other: before its only lease a sandbox is its first key's.
-            Some(latest) => Holders {
-                first: sandbox.first_key.clone(),
-                changes: vec![(latest.starts_at, latest.key.clone())],
-            },
+            Some(latest) => {
+                Holders { first: sandbox.first_key.clone(), changes: vec![(latest.starts_at, latest.key.clone())] }
+            }
             None => Holders { first: sandbox.first_key.clone(), changes: Vec::new() },
         }
     }
