@@ -88,6 +88,8 @@ pub struct WorkingSet {
     pub late: Vec<(AccountId, Day, Usage)>,
     /// What is to be saved.
     pub changes: Changes,
+    /// Whether some changes were saved already (not committed).
+    pub saved_before: bool,
 }
 
 impl WorkingSet {
@@ -117,7 +119,23 @@ impl WorkingSet {
             due_loaded: BTreeSet::new(),
             late: Vec::new(),
             changes: Changes::default(),
+            saved_before: false,
         }
+    }
+
+    /// Takes note that the changes so far were saved: counters as loaded now have them in them.
+    pub fn fold_saved(&mut self) -> Result<(), Overflow> {
+        let saved = std::mem::take(&mut self.changes);
+        for (key, add) in saved.key_days {
+            let days = self.key_days.entry(key).or_default();
+            *days = days.plus(add)?;
+        }
+        for (key, add) in saved.account_days {
+            let days = self.account_days.entry(key).or_default();
+            *days = days.plus(add)?;
+        }
+        self.saved_before = true;
+        Ok(())
     }
 
     /// Takes in loaded leases; one that is there already stays as this batch has it.

@@ -23,7 +23,7 @@ pub(super) fn page_owner(lease: &Lease) -> PageOwner {
 impl WorkingSet {
     /// A lease for a command to change: settled first, when its time has come. The change of its hold from what is
     /// answered here is the caller's to post.
-    pub(super) fn lease_for_change(&mut self, key: &LeaseKey) -> Result<Option<Lease>, Fault> {
+    pub(in crate::ledger) fn lease_for_change(&mut self, key: &LeaseKey) -> Result<Option<Lease>, Fault> {
         let Some(lease) = self.leases.get(key).cloned() else { return Ok(None) };
         if lease.settled_at.is_some() || self.now < lease.settles_at {
             return Ok(Some(lease));
