@@ -247,3 +247,78 @@ pub fn evaluate(terms: &Terms<'_>, readings: &[Reading]) -> Result<UsageByHour, 
     walk.flat(Span { start: sampled, end: proven }, memory)?;
     walk.finish().map(|(_, usage)| usage)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Origin, Step, Walk, memory_in_force};
+    use crate::domain::id::{AccountId, RateCardId};
+    use crate::domain::lease::{LEASE_MS_MAX, Shape};
+    use crate::domain::meter::Terms;
+    use crate::domain::money::PriceMicros;
+    use crate::domain::rate_card::{PriceBook, RateCard};
+    use crate::domain::sample::{COUNTER_MAX, Reading};
+    use crate::domain::time::{Span, Timestamp};
+    use crate::domain::units::{MebiBytes, Millicores, Vcpus};
+
+    const SHAPE_MIB: i64 = 1_024;
+
+    fn shape(vcpus: i64) -> Shape {
+        Shape { vcpus: Vcpus::new(vcpus).unwrap(), memory: MebiBytes::new(SHAPE_MIB).unwrap() }
+    }
+
+    fn reading(at: i64, epoch: i64, cpu_usage_us: i64) -> Reading {
+        Reading { at: Timestamp::from_ms(at).unwrap(), epoch, cpu_usage_us, memory: None, storage: None }
+    }
+
+    fn prices() -> PriceBook {
+        let price = PriceMicros::new(1).unwrap();
+        let floor = Millicores::new(50).unwrap();
+        let card =
+            RateCard { id: RateCardId::parse("list").unwrap(), cpu: price, memory: price, storage: price, floor };
+        PriceBook::new(card, &AccountId::parse("acme").unwrap(), &[])
+    }
+
+    #[test]
+    fn a_new_epoch_counts_from_zero() {
+        let from = Origin::from(&reading(0, 1, 100));
+        assert_eq!(from.counted_us(&reading(1, 1, 130)), 30);
+        assert_eq!(from.counted_us(&reading(1, 2, 130)), 130);
+        assert_eq!(from.counted_us(&reading(1, 1, 70)), 0);
+    }
+
+    #[test]
+    fn the_parts_of_the_widest_step_sum_to_it() {
+        let to = reading(LEASE_MS_MAX, 0, COUNTER_MAX);
+        let step = Step::between(shape(1_024), Origin::from(&reading(0, 0, 0)), &to).unwrap();
+        assert_eq!(step.rise_us, 1_024 * 1_000 * LEASE_MS_MAX);
+        assert_eq!(step.risen_us(to.at).unwrap(), step.rise_us);
+        assert_eq!(step.risen_us(Timestamp::from_ms(1).unwrap()).unwrap(), 1_024_000);
+    }
+
+    #[test]
+    fn memory_is_at_most_the_leases_and_absent_means_it() {
+        let force = |mib: Option<i64>| memory_in_force(shape(1), mib.and_then(MebiBytes::new)).mib();
+        assert_eq!([force(None), force(Some(0)), force(Some(5)), force(Some(9_999))], [SHAPE_MIB, 0, 5, SHAPE_MIB]);
+    }
+
+    #[test]
+    fn a_minute_is_open_only_while_it_is_walked_in_part() {
+        let prices = prices();
+        let window = Span { start: Timestamp::EPOCH, end: Timestamp::from_ms(3_600_000).unwrap() };
+        let terms = Terms { window, end: window.end, proven_until: None, shape: shape(1), prices: &prices };
+        let mut first = Walk::resume(&terms, window, None);
+        first.step(Origin::start(window), &reading(59_999, 0, 7_000)).unwrap();
+        let (open, mut posted) = first.finish().unwrap();
+        assert_eq!(open.map(|open| (open.used_us, open.run_ms)), Some((7_000, 59_999)));
+        let clip = Span { start: Timestamp::from_ms(59_999).unwrap(), end: window.end };
+        let mut second = Walk::resume(&terms, clip, open);
+        second.step(Origin::from(&reading(59_999, 0, 7_000)), &reading(60_000, 0, 7_001)).unwrap();
+        let (open, more) = second.finish().unwrap();
+        assert_eq!(open, None);
+        posted = posted.plus(&more).unwrap();
+        assert_eq!(posted.total().unwrap().cpu_us, 50 * 60_000);
+        let mut idle = Walk::resume(&terms, window, None);
+        idle.flat(Span { start: window.start, end: Timestamp::from_ms(120_000).unwrap() }, MebiBytes::ZERO).unwrap();
+        assert_eq!(idle.finish().unwrap().0, None);
+    }
+}

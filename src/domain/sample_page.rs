@@ -355,3 +355,40 @@ fn read_delta(rest: &mut &[u8], from: i64) -> Option<i64> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{CorruptPage, PAGE_SAMPLES_MAX, PageSample, decode, encode, read_delta, write_delta};
+    use crate::domain::time::Timestamp;
+
+    #[test]
+    fn numbers_go_round_and_have_one_encoding() {
+        for (from, to) in [(0, 0), (5, 4), (0, 63), (0, 64), (0, -64), (0, i64::MAX), (0, i64::MIN)] {
+            let mut bytes = Vec::new();
+            write_delta(&mut bytes, from, to);
+            assert_eq!(read_delta(&mut &bytes[..], from), Some(to));
+        }
+        for overlong in [&[0x80, 0x00][..], &[0x82, 0x80, 0x00], &[0xff; 11], &[0x80]] {
+            assert_eq!(read_delta(&mut &overlong[..], 0), None);
+        }
+        assert_eq!(read_delta(&mut &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02][..], 0), None);
+        assert_eq!(read_delta(&mut &[0x02][..], i64::MAX), None);
+    }
+
+    #[test]
+    fn no_samples_are_no_bytes() {
+        assert_eq!((encode(&[]), decode(&[])), (Vec::new(), Ok(Vec::new())));
+        assert_eq!((decode(&[1]), decode(&[2, 0, 0])), (Err(CorruptPage), Err(CorruptPage)));
+    }
+
+    #[test]
+    fn a_page_beyond_its_limits_does_not_read() {
+        let at =
+            |ms| PageSample { at: Timestamp::from_ms(ms).unwrap(), cpu: Some((0, 0)), memory: None, storage: None };
+        let many: Vec<_> = (0..65).map(at).collect();
+        assert_eq!(decode(&encode(&many)), Err(CorruptPage));
+        assert_eq!(decode(&encode(&many[..PAGE_SAMPLES_MAX])).unwrap(), many[..PAGE_SAMPLES_MAX]);
+        assert_eq!(decode(&encode(&[at(3_599_999), at(3_600_000)])), Err(CorruptPage));
+        assert_eq!(decode(&encode(&[at(7), at(7)])), Err(CorruptPage));
+    }
+}

@@ -240,3 +240,45 @@ fn merge(sum: &mut StorageByHour, other: &StorageByHour, operation: Operation) -
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Holders, Reporter, StorageMeter, StoragePoint, counting, held};
+    use crate::domain::id::{KeyId, LeaseId};
+    use crate::domain::time::{Span, Timestamp};
+    use crate::domain::units::MebiBytes;
+
+    fn ts(ms: i64) -> Timestamp {
+        Timestamp::from_ms(ms).unwrap()
+    }
+
+    fn key(id: &str) -> KeyId {
+        KeyId::parse(id).unwrap()
+    }
+
+    fn point(at: i64, mib: i64, lease: Option<(i64, &str)>) -> StoragePoint {
+        let by =
+            lease.map_or(Reporter::AtRest, |(started, id)| Reporter::Lease(ts(started), LeaseId::parse(id).unwrap()));
+        StoragePoint { at: ts(at), storage: MebiBytes::new(mib).unwrap(), by }
+    }
+
+    #[test]
+    fn each_instant_is_attributed_to_the_holder_of_that_instant() {
+        let holders = Holders { first: key("a"), changes: vec![(ts(3_599_000), key("b")), (ts(3_601_000), key("a"))] };
+        let taken = held(Span { start: ts(3_598_000), end: ts(3_603_000) }, MebiBytes::new(2).unwrap(), &holders);
+        let taken: Vec<_> = taken.unwrap().into_iter().map(|((hour, key), sum)| (hour.index(), key, sum)).collect();
+        let expected = [(0, key("a"), 2_000), (0, key("b"), 2_000), (1, key("a"), 4_000), (1, key("b"), 2_000)];
+        assert_eq!(taken, expected);
+    }
+
+    #[test]
+    fn at_one_instant_a_lease_wins_over_rest_and_the_later_lease_over_the_earlier() {
+        let (rest, old, new) = (point(5, 1, None), point(5, 2, Some((1, "z"))), point(5, 3, Some((2, "a"))));
+        let reports = vec![new.clone(), rest.clone(), point(4, 9, None), old.clone()];
+        assert_eq!(counting(reports), [point(4, 9, None), new.clone()]);
+        let holders = Holders { first: key("a"), changes: Vec::new() };
+        let meter = StorageMeter { last: Some(old.clone()), open_hour: None };
+        assert_eq!(meter.take(rest, None, &holders).unwrap().0, Some(old));
+        assert_eq!(meter.take(new.clone(), None, &holders).unwrap().0, Some(new));
+    }
+}

@@ -13,6 +13,8 @@
     reason = "tests"
 )]
 
+mod cases;
+mod kept;
 mod meter;
 mod naive;
 mod pages;
