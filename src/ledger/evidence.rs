@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::apply::storage::keep_counting;
 use super::load::Loaded;
 use super::working_set::{LeaseKey, SandboxKey, WorkingSet};
 use crate::domain::id::LeaseId;
@@ -13,7 +12,7 @@ use crate::domain::lease::Lease;
 use crate::domain::sample::Reading;
 use crate::domain::sample_page::{self, PageSample};
 use crate::domain::sandbox::Sandbox;
-use crate::domain::storage_meter::{Holders, Reporter, StoragePoint};
+use crate::domain::storage_meter::{self, Holders, Reporter, StoragePoint};
 use crate::domain::time::{Hour, Span, Timestamp};
 use crate::store::changes::PageOwner;
 use crate::store::shapes::{LeaseHours, OwnedPage, PageProbe};
@@ -237,8 +236,7 @@ async fn take_storage_pages(
         }
         let at_rest = found.iter().filter(|point| point.by == Reporter::AtRest).cloned().collect();
         set.at_rest.insert(key.clone(), at_rest);
-        keep_counting(&mut found);
-        set.storage.insert(key, found);
+        set.storage.insert(key, storage_meter::counting(found));
     }
     Ok(())
 }

@@ -61,8 +61,12 @@ pub async fn gate(
     extensions: &[&ExtendLease],
 ) -> Loaded<()> {
     let mut named = Named::default();
-    admissions.iter().for_each(|request| named.admission(request, set.now));
-    extensions.iter().for_each(|command| named.extension(command));
+    for request in admissions {
+        named.admission(request, set.now);
+    }
+    for command in extensions {
+        named.extension(command);
+    }
     take_accounts(set, tx.lock_accounts(&named.accounts).await?);
     let entries = tx.rate_card_entries(&named.accounts).await?;
     set.take_rate_cards(&named.accounts, &entries);

@@ -228,11 +228,9 @@ impl Tx {
         now: Timestamp,
         limit: i64,
     ) -> Answer<Vec<Lease>> {
-        let values = [Value::int(now.ms()), Value::int(limit)];
-        let read = |row: &mut Row| Ok((row.id()?, row.id()?));
-        let mut due: BTreeSet<(AccountId, LeaseId)> =
-            all(self.fetch_rows(&DUE, &account_rows(accounts), &values).await?, read)?.into_iter().collect();
+        let mut due = self.due(accounts, now, limit).await?;
         if self.connection.is_shared() {
+            let read = |row: &mut Row| Ok((row.id()?, row.id()?));
             due = all(self.fetch_rows(&LOCK_DUE, &lease_rows(&due), &[]).await?, read)?.into_iter().collect();
         }
         let mut leases = self.leases(&due).await?;
@@ -240,6 +238,28 @@ impl Tx {
             (&left.account, left.settles_at, &left.id).cmp(&(&right.account, right.settles_at, &right.id))
         });
         Ok(leases)
+    }
+
+    /// The same leases for reading only, not locked.
+    pub async fn due_leases_seen(
+        &mut self,
+        accounts: &BTreeSet<AccountId>,
+        now: Timestamp,
+        limit: i64,
+    ) -> Answer<Vec<Lease>> {
+        let due = self.due(accounts, now, limit).await?;
+        self.leases(&due).await
+    }
+
+    async fn due(
+        &mut self,
+        accounts: &BTreeSet<AccountId>,
+        now: Timestamp,
+        limit: i64,
+    ) -> Answer<BTreeSet<(AccountId, LeaseId)>> {
+        let values = [Value::int(now.ms()), Value::int(limit)];
+        let rows = self.fetch_rows(&DUE, &account_rows(accounts), &values).await?;
+        Ok(all(rows, |row| Ok((row.id()?, row.id()?)))?.into_iter().collect())
     }
 
     /// Of all accounts, the leases that are longest due to settle.

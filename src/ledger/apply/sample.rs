@@ -26,26 +26,28 @@ impl WorkingSet {
 
     fn running(&mut self, host: Option<&HostId>, sample: &Sample, id: &LeaseId, reading: Reading) -> Judged {
         let key = (sample.account.clone(), id.clone());
-        let Some(known) = self.leases.get(&key) else { return rejected(RejectCode::UnknownLease) };
+        let Some(known) = self.leases.get(&key) else { return Ok(SampleOutcome::Rejected(RejectCode::UnknownLease)) };
         if known.sandbox != sample.sandbox {
-            return rejected(RejectCode::UnknownSandbox);
+            return Ok(SampleOutcome::Rejected(RejectCode::UnknownSandbox));
         }
         let (before, after, same) = self.neighbours(known, &reading)?;
         if same == Some(reading) {
             return Ok(SampleOutcome::Duplicate);
         }
         if let Some(code) = self.refused_outright(known, host, &reading) {
-            return rejected(code);
+            return Ok(SampleOutcome::Rejected(code));
         }
         if same.is_some() {
-            return rejected(RejectCode::Conflict);
+            return Ok(SampleOutcome::Rejected(RejectCode::Conflict));
         }
         let prices = self.prices(&sample.account);
         if let Err(code) = judge(&known.terms(&prices), before.as_ref(), after.as_ref(), &reading) {
-            return rejected(code);
+            return Ok(SampleOutcome::Rejected(code));
         }
-        let Some(lease) = self.lease_for_change(&key)? else { return rejected(RejectCode::UnknownLease) };
-        self.take_reading(lease, host, reading)?;
+        let Some(lease) = self.lease_for_change(&key)? else {
+            return Ok(SampleOutcome::Rejected(RejectCode::UnknownLease));
+        };
+        self.take_reading(&lease, host, reading)?;
         Ok(SampleOutcome::Accepted)
     }
 
@@ -87,11 +89,11 @@ impl WorkingSet {
     }
 
     /// Counts an accepted reading and keeps it as evidence.
-    fn take_reading(&mut self, before: Lease, host: Option<&HostId>, reading: Reading) -> Result<(), Fault> {
+    fn take_reading(&mut self, before: &Lease, host: Option<&HostId>, reading: Reading) -> Result<(), Fault> {
         let prices = self.prices(&before.account);
         let mut lease = before.clone();
         let in_order = before.meter.last.is_none_or(|last| last.at < reading.at);
-        let around = if in_order { Vec::new() } else { self.readings_of(&before) };
+        let around = if in_order { Vec::new() } else { self.readings_of(before) };
         let terms = before.terms(&prices);
         let (meter, change) = if in_order {
             before.meter.take(&terms, reading)?
@@ -109,7 +111,7 @@ impl WorkingSet {
             lease.settled_at = Some(self.now);
             self.close(&mut lease)?;
         }
-        self.post_hold(Some(&before), &lease)?;
+        self.post_hold(Some(before), &lease)?;
         if let Some(storage) = reading.storage {
             let by = Reporter::Lease(lease.window.start, lease.id.clone());
             let point = StoragePoint { at: reading.at, storage, by };
@@ -133,7 +135,9 @@ impl WorkingSet {
     }
 
     fn at_rest(&mut self, host: Option<&HostId>, sample: &Sample, report: StorageReport) -> Judged {
-        let Some(known) = self.life_at(sample, report) else { return rejected(RejectCode::UnknownSandbox) };
+        let Some(known) = self.life_at(sample, report) else {
+            return Ok(SampleOutcome::Rejected(RejectCode::UnknownSandbox));
+        };
         let mut sandbox = known.clone();
         let same = self.same_at_rest(&sandbox, report)?;
         if same == Some(report) {
@@ -145,13 +149,13 @@ impl WorkingSet {
         let early = report.at < sandbox.created_at.near(CLOCK_TOLERANCE_MS.saturating_neg());
         let late = sandbox.deleted_at.is_some_and(|at| report.at > at.near(CLOCK_TOLERANCE_MS));
         if host.is_some_and(|host| latest.is_some_and(|other| other != host)) {
-            return rejected(RejectCode::WrongHost);
+            return Ok(SampleOutcome::Rejected(RejectCode::WrongHost));
         } else if report.at > self.now.near(CLOCK_TOLERANCE_MS) {
-            return rejected(RejectCode::Future);
+            return Ok(SampleOutcome::Rejected(RejectCode::Future));
         } else if early || late {
-            return rejected(RejectCode::OutsideLease);
+            return Ok(SampleOutcome::Rejected(RejectCode::OutsideLease));
         } else if same.is_some() {
-            return rejected(RejectCode::Conflict);
+            return Ok(SampleOutcome::Rejected(RejectCode::Conflict));
         }
         self.keep_rest_evidence(&mut sandbox, report)?;
         let (account, id, life) = (sandbox.account.clone(), sandbox.id.clone(), sandbox.life);
@@ -199,7 +203,3 @@ impl WorkingSet {
 
 /// The accepted readings before and after an instant, and the one at it.
 type Neighbours = (Option<Reading>, Option<Reading>, Option<Reading>);
-
-fn rejected(code: RejectCode) -> Judged {
-    Ok(SampleOutcome::Rejected(code))
-}

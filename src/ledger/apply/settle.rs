@@ -29,15 +29,15 @@ impl WorkingSet {
             return Ok(Some(lease));
         }
         let at = lease.settles_at;
-        self.settle(lease, at).map(Some)
+        self.settle(&lease, at).map(Some)
     }
 
     /// Settles a lease: closes its open hour and page, and gives back its hold.
-    pub(super) fn settle(&mut self, lease: Lease, at: Timestamp) -> Result<Lease, Fault> {
+    pub(super) fn settle(&mut self, lease: &Lease, at: Timestamp) -> Result<Lease, Fault> {
         let mut settled = lease.clone();
         settled.settled_at = Some(at);
         self.close(&mut settled)?;
-        self.post_hold(Some(&lease), &settled)?;
+        self.post_hold(Some(lease), &settled)?;
         self.put_lease(settled.clone());
         Ok(settled)
     }

@@ -66,7 +66,7 @@ impl WorkingSet {
         let key = ((sandbox.account.clone(), sandbox.id.clone()), sandbox.life);
         if let Some(points) = self.storage.get_mut(&key) {
             points.push(point);
-            keep_counting(points);
+            *points = storage_meter::counting(std::mem::take(points));
         }
     }
 
@@ -85,10 +85,4 @@ impl WorkingSet {
             None => Holders { first: sandbox.first_key.clone(), changes: Vec::new() },
         }
     }
-}
-
-/// Sorts reports and keeps, of those at one instant, the one that counts.
-pub fn keep_counting(points: &mut Vec<StoragePoint>) {
-    points.sort_by(|left, right| (left.at, &right.by).cmp(&(right.at, &left.by)));
-    points.dedup_by_key(|point| point.at);
 }
