@@ -10,5 +10,11 @@ pub mod domain;
 pub mod store;
 // layer 2: load, apply, save
 pub mod ledger;
+// layer 3: edges
+pub mod http;
+pub mod ingest;
+pub mod wire;
 // beside them
 pub mod clock;
+pub mod secret;
+pub mod telemetry;
