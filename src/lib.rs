@@ -8,5 +8,10 @@ pub mod domain;
 pub mod store;
 // layer 2: load, apply, save
 pub mod ledger;
+// layer 3: edges
+pub mod agent;
+// layer 4: choose and wire
+pub mod cli;
 // beside them
 pub mod clock;
+pub mod config;
