@@ -11,10 +11,15 @@ pub mod store;
 // layer 2: load, apply, save
 pub mod ledger;
 // layer 3: edges
+pub mod agent;
 pub mod http;
 pub mod ingest;
+pub mod jobs;
 pub mod wire;
+// layer 4: choose and wire
+pub mod cli;
 // beside them
 pub mod clock;
+pub mod config;
 pub mod secret;
 pub mod telemetry;

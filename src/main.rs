@@ -1,3 +1,5 @@
-//! The command line: parse it and run it.
+//! The program: reads the command line and runs it.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    runtab::cli::run()
+}

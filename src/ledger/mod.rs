@@ -183,8 +183,11 @@ impl Ledger {
         self.done(Alone::RemoveRateCard(command)).await
     }
 
-    /// Makes an operator token.
-    pub async fn create_token(&self, id: TokenId, role: Role, name: String, secret: SecretDigest) -> Answer<Token> {
+    /// Makes an operator token. Its id is made of its secret's digest.
+    pub async fn create_token(&self, role: Role, name: String, secret: SecretDigest) -> Answer<Token> {
+        let digits: String = secret.sha256.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let id =
+            TokenId::parse(&format!("token-{digits}")).map_err(|bad| CommandError::Unavailable(bad.to_string()))?;
         match self.alone(Alone::CreateToken(id, role, name, secret)).await? {
             AloneAnswer::Token(token) => Ok(token),
             _ => mismatched(),
