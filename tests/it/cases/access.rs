@@ -45,7 +45,7 @@ const READS: [&str; 13] = [
 ];
 
 async fn r1_another_tenants_data(backend: Backend) {
-    let engine = Engine::start(backend, noon());
+    let engine = Engine::start(backend, noon()).await;
     let customer = two_tenants(&engine).await;
     for path in READS {
         let theirs = customer.raw("GET", &format!("/v1/accounts/secretive{path}"), &[], Vec::new()).await;
@@ -84,7 +84,7 @@ async fn r1_another_tenants_data(backend: Backend) {
 }
 
 async fn a_customer_reads_its_own_account(backend: Backend) {
-    let engine = Engine::start(backend, noon());
+    let engine = Engine::start(backend, noon()).await;
     let reader = two_tenants(&engine).await;
     let full = engine.customer("acme", "full", false).await;
     for customer in [reader, full] {

@@ -137,7 +137,7 @@ async fn free_hours_do_not_pay_for_storage(backend: Backend) {
 
 /// An account without a card and its key `ci`.
 async fn without_card(backend: Backend) -> Engine {
-    let engine = Engine::start(backend, noon());
+    let engine = Engine::start(backend, noon()).await;
     made(engine.admin.account("acme", false).await);
     made(engine.admin.key("acme", "ci", None).await);
     engine

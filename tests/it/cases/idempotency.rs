@@ -32,7 +32,7 @@ async fn twice(engine: &Engine, api: &Api, method: &str, path: &str, body: Value
 }
 
 async fn every_command_twice(backend: Backend) {
-    let engine = Engine::start(backend, noon());
+    let engine = Engine::start(backend, noon()).await;
     let api = &engine.admin;
     let post = |path: &str, body: Value| {
         let path = path.to_owned();

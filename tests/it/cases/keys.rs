@@ -101,7 +101,7 @@ async fn the_card_in_force_and_what_comes(backend: Backend) {
 }
 
 async fn what_a_customer_may_be_called(backend: Backend) {
-    let engine = Engine::start(backend, noon());
+    let engine = Engine::start(backend, noon()).await;
     let api = &engine.admin;
     made(api.account(&"A.b_c:d-9".repeat(7), false).await);
     let ask = |id: &str, name: &str| json!({"id": id, "name": name, "card_on_file": false});

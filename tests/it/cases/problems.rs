@@ -21,7 +21,7 @@ fn noon() -> Time {
 
 /// In the order of the rules: who may, what is on, the cap, the card, the free hours, the limits.
 async fn refusals_of_the_gate(backend: Backend) {
-    let engine = Engine::start(backend, noon());
+    let engine = Engine::start(backend, noon()).await;
     let api = &engine.admin;
     made(api.account("acme", false).await);
     made(api.key("acme", "ci", Some(0)).await);

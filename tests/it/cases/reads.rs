@@ -83,7 +83,7 @@ async fn r3_ranges_that_are_refused(backend: Backend) {
 
 /// No zone parameter exists, and the server's own zone, in which this day has 25 hours, does not matter.
 async fn r4_a_day_has_24_hours(backend: Backend) {
-    let engine = Engine::start_with(backend, time("2026-11-02T00:00:00Z"), &[("TZ", "America/New_York")]);
+    let engine = Engine::start_with(backend, time("2026-11-02T00:00:00Z"), &[("TZ", "America/New_York")]).await;
     let api = &engine.admin;
     made(api.account("acme", true).await);
     let (from, to) = (time("2026-11-01T00:00:00Z"), time("2026-11-02T00:00:00Z"));
@@ -219,7 +219,7 @@ async fn the_forecast_goes_on_at_the_same_pace(backend: Backend) {
 }
 
 async fn health_and_documents(backend: Backend) {
-    let engine = Engine::start(backend, noon());
+    let engine = Engine::start(backend, noon()).await;
     let nobody = engine.nobody();
     for path in ["/healthz", "/readyz", "/metrics", "/openapi.json"] {
         let answer = nobody.raw("GET", path, &[], Vec::new()).await;

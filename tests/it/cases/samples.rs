@@ -227,7 +227,7 @@ async fn s11_offsets(backend: Backend) {
 async fn s11_zones_of_the_server(backend: Backend) {
     let mut answers = Vec::new();
     for zone in ["UTC", "Asia/Tokyo", "America/New_York"] {
-        let engine = Engine::start_with(backend, time("2026-02-28T23:30:00Z"), &[("TZ", zone)]);
+        let engine = Engine::start_with(backend, time("2026-02-28T23:30:00Z"), &[("TZ", zone)]).await;
         let api = &engine.admin;
         made(api.account("acme", true).await);
         made(api.key("acme", "ci", Some(1_000_000)).await);

@@ -20,7 +20,8 @@ pub(crate) struct Database {
 
 impl Backend {
     /// A new empty database.
-    pub(crate) fn database(self) -> Database {
+    #[expect(clippy::unused_async, reason = "a database on a server is made by asking it")]
+    pub(crate) async fn database(self) -> Database {
         match self {
             Self::Sqlite => {
                 let folder = tempfile::tempdir().expect("a temporary folder");

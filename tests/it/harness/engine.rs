@@ -60,13 +60,13 @@ impl Drop for Process {
 
 impl Engine {
     /// An engine on an empty database, its clock at `now`.
-    pub(crate) fn start(backend: Backend, now: Time) -> Self {
-        Self::start_with(backend, now, &[])
+    pub(crate) async fn start(backend: Backend, now: Time) -> Self {
+        Self::start_with(backend, now, &[]).await
     }
 
     /// The same with environment variables set.
-    pub(crate) fn start_with(backend: Backend, now: Time, environment: &[(&str, &str)]) -> Self {
-        let database = backend.database();
+    pub(crate) async fn start_with(backend: Backend, now: Time, environment: &[(&str, &str)]) -> Self {
+        let database = backend.database().await;
         let process = Process::start(&database.url, now, environment);
         let token = create_token(&database.url, &["--role", "admin"]);
         let admin = Api::new(&process.base, Some(&token));
@@ -75,7 +75,7 @@ impl Engine {
 
     /// An engine with the account `acme` (a card on file, 50 free hours) and its key `ci` without a limit.
     pub(crate) async fn with_customer(backend: Backend, now: Time) -> Self {
-        let engine = Self::start(backend, now);
+        let engine = Self::start(backend, now).await;
         made(engine.admin.account("acme", true).await);
         made(engine.admin.key("acme", "ci", None).await);
         engine
