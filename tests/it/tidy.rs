@@ -57,7 +57,8 @@ fn library() -> Vec<Source> {
 
 /// Fails with every fault at once, each on a line of its own.
 #[track_caller]
-fn none(faults: &[String]) {
+fn none(faults: impl IntoIterator<Item = String>) {
+    let faults: Vec<String> = faults.into_iter().collect();
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }
 

@@ -66,7 +66,7 @@ fn imports_point_down_only() {
             }
         }
     }
-    none(&faults);
+    none(faults);
 }
 
 #[test]
@@ -87,13 +87,13 @@ fn the_core_names_only_itself_and_std() {
         let found = foreign.iter().find(|name| has_word(line, name))?;
         Some(format!("`{found}` in the core"))
     }));
-    none(&faults);
+    none(faults);
 }
 
 #[test]
 fn sql_is_in_the_store_only() {
     let files: Vec<Source> = library().into_iter().filter(|file| file.module() != Some("store")).collect();
-    none(&each_line(&files, |_, line| {
+    none(each_line(&files, |_, line| {
         let statement = SQL.iter().find(|word| line.contains(*word));
         let driver = has_word(line, "sqlx").then_some(&"sqlx");
         statement.or(driver).map(|found| format!("`{found}` outside the store"))
@@ -106,7 +106,7 @@ fn only_the_dialect_asks_which_back_end_it_is() {
     let files: Vec<Source> = library().into_iter().filter(|file| !apart(&file.path)).collect();
     let asks =
         ["Dialect::Sqlite", "Dialect::Postgres", "Backend::Sqlite", "Backend::Postgres", "is_sqlite", "is_postgres"];
-    none(&each_line(&files, |_, line| {
+    none(each_line(&files, |_, line| {
         let found = asks.iter().find(|ask| line.contains(*ask))?;
         Some(format!("`{found}` outside src/store/dialect.rs"))
     }));
@@ -119,7 +119,7 @@ fn json_shapes_are_in_the_wire_only() {
     let files: Vec<Source> =
         library().into_iter().filter(|file| !apart.contains(&file.module().unwrap_or_default())).collect();
     let shapes = ["Serialize", "Deserialize", "ToSchema"];
-    none(&each_line(&files, |_, line| {
+    none(each_line(&files, |_, line| {
         let derives = line.contains("derive(") || line.trim_start().starts_with("impl");
         let found = shapes.iter().find(|shape| derives && has_word(line, shape))?;
         Some(format!("`{found}` outside src/wire/"))
@@ -131,7 +131,7 @@ fn no_floating_point_where_usage_and_money_are() {
     let exact = ["domain", "ledger", "store", "wire"];
     let files: Vec<Source> =
         library().into_iter().filter(|file| exact.contains(&file.module().unwrap_or_default())).collect();
-    none(&each_line(&files, |_, line| {
+    none(each_line(&files, |_, line| {
         let found = ["f32", "f64"].into_iter().find(|float| has_word(line, float))?;
         Some(format!("`{found}` where everything is exact"))
     }));
@@ -140,7 +140,7 @@ fn no_floating_point_where_usage_and_money_are() {
 #[test]
 fn only_the_clock_reads_the_time() {
     let files: Vec<Source> = library().into_iter().filter(|file| file.path != "src/clock.rs").collect();
-    none(&each_line(&files, |_, line| {
+    none(each_line(&files, |_, line| {
         let reads = ["SystemTime::now", "Utc::now", "Local::now"];
         let found = reads.into_iter().find(|read| line.contains(read))?;
         Some(format!("`{found}` outside src/clock.rs"))
@@ -150,7 +150,7 @@ fn only_the_clock_reads_the_time() {
 #[test]
 fn the_ledger_does_no_arithmetic_on_money() {
     let files: Vec<Source> = library().into_iter().filter(|file| file.module() == Some("ledger")).collect();
-    none(&each_line(&files, |_, line| {
+    none(each_line(&files, |_, line| {
         let found =
             ["460_800_000_000", "3_600_000_000", "as i128", "as i64"].into_iter().find(|sum| line.contains(sum))?;
         Some(format!("`{found}` in the ledger"))

@@ -19,14 +19,14 @@ fn written() -> Vec<Source> {
 fn files_are_short() {
     let files = sources(&["src", "tests"], &["rs"]);
     let long = files.iter().map(|file| (file, file.text.lines().count())).filter(|(_, lines)| *lines > FILE_LINES_MAX);
-    none(&long.map(|(file, lines)| format!("{}: {lines} lines", file.path)).collect());
+    none(long.map(|(file, lines)| format!("{}: {lines} lines", file.path)));
 }
 
 #[test]
 fn every_file_says_its_job_first() {
     let files = sources(&["src", "tests"], &["rs"]);
     let silent = files.iter().filter(|file| !file.text.starts_with("//! "));
-    none(&silent.map(|file| format!("{}: does not begin with `//!`", file.path)).collect());
+    none(silent.map(|file| format!("{}: does not begin with `//!`", file.path)));
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn nothing_is_left_for_later() {
             faults.extend(found.map(|word| format!("{}:{}: {word}", file.path, index + 1)));
         }
     }
-    none(&faults);
+    none(faults);
 }
 
 /// No path of anybody's machine and no host of a registry: a clone must work anywhere.
@@ -66,7 +66,7 @@ fn no_machine_is_named() {
             faults.extend(found.map(|word| format!("{}:{}: {word}", file.path, index + 1)));
         }
     }
-    none(&faults);
+    none(faults);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn lints_are_expected_with_a_reason() {
             }
         }
     }
-    none(&faults);
+    none(faults);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn both_back_ends_have_the_same_migrations() {
         assert!(!names("migrations/sqlite").is_empty());
         let silent = sources(&["migrations"], &["sql"]);
         let silent = silent.iter().filter(|file| !file.text.starts_with("-- "));
-        none(&silent.map(|file| format!("{}: does not begin with a comment", file.path)).collect());
+        none(silent.map(|file| format!("{}: does not begin with a comment", file.path)));
     }
 }
 
@@ -118,7 +118,7 @@ fn every_setting_is_documented() {
             comment.clear();
         }
     }
-    none(&faults);
+    none(faults);
 }
 
 /// Every field of the typed settings is in `config/default.toml`.
@@ -144,5 +144,5 @@ fn every_setting_has_its_default() {
             faults.extend(missing.map(|(name, _)| format!("{}:{number}: `{name}` has no default", file.path)));
         }
     }
-    none(&faults);
+    none(faults);
 }
