@@ -10,14 +10,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::secret::SECRET_PREFIX;
 
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// For machines: one JSON object a line.
-    Json,
-}
+pub use crate::config::telemetry::LogFormat;
 
 /// Sets up logging for the whole process. `filter` is in the syntax of `tracing_subscriber::EnvFilter`, such as
 /// `info` or `runtab=debug,warn`; an error when it does not parse, or when logging was set up before.
