@@ -91,7 +91,8 @@ pub fn be_a_load(args: &LoadArgs) -> anyhow::Result<()> {
 
 /// Works or rests for a time, and takes orders meanwhile; `false` once nobody is left to give any.
 fn spend(ms: u64, work: bool, orders: &Receiver<bool>, working: &mut bool) -> bool {
-    let until = now() + Duration::from_millis(ms);
+    let began = now();
+    let whole = Duration::from_millis(ms);
     let mut sum: u64 = 1;
     loop {
         match orders.try_recv() {
@@ -99,7 +100,7 @@ fn spend(ms: u64, work: bool, orders: &Receiver<bool>, working: &mut bool) -> bo
             Err(TryRecvError::Empty) => {}
             Err(TryRecvError::Disconnected) => return false,
         }
-        let left = until.saturating_duration_since(now()).min(SLICE);
+        let left = whole.saturating_sub(began.elapsed()).min(SLICE);
         if left.is_zero() || (work && !*working) {
             return true;
         }
@@ -107,8 +108,8 @@ fn spend(ms: u64, work: bool, orders: &Receiver<bool>, working: &mut bool) -> bo
             std::thread::sleep(left);
             continue;
         }
-        let slice = now() + left;
-        while now() < slice {
+        let slice = now();
+        while slice.elapsed() < left {
             sum = (0..1_000_u64).fold(sum, |sum, step| std::hint::black_box(sum.rotate_left(5) ^ step));
         }
     }
@@ -121,7 +122,7 @@ fn now() -> Instant {
 
 fn grow(disk: &mut File, mib: usize) -> anyhow::Result<()> {
     // Not zeros: some file systems would take no blocks for them.
-    let block = [0xA5_u8; 65_536];
+    let block = vec![0xA5_u8; 65_536];
     for _ in 0..mib.saturating_mul(16) {
         disk.write_all(&block)?;
     }

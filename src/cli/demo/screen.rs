@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::client::Costs;
-use crate::cli::format::{Align, Table, bar, dollars, thousandths};
+use crate::cli::format::{Align, Table, bar, dollars, grouped, thousandths};
 
 /// One line of the live table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub fn frame_lines(frame: &Frame) -> Vec<String> {
         table.row(vec![
             live.name.clone(),
             live.state.to_owned(),
-            format!("{} vCPU, {} MiB", live.vcpus, live.memory_mib),
+            format!("{} vCPU, {} MiB", live.vcpus, grouped(live.memory_mib.unsigned_abs())),
             bar(i128::from(live.millicores), i128::from(live.vcpus.saturating_mul(1_000)), BAR_CELLS),
             format!("{} m", live.millicores),
             format!("{} MiB", live.disk_mib),
@@ -249,8 +249,21 @@ mod tests {
 
     #[test]
     fn the_live_table() {
-        insta::assert_snapshot!(frame_lines(&frame()).join("\n"), @"");
-        insta::assert_snapshot!(frame_line(&frame()), @"");
+        insta::assert_snapshot!(frame_lines(&frame()).join("\n"), @r"
+        ┌─────────┬─────────┬───────────────────┬────────────┬───────┬────────┬─────────────┐
+        │ sandbox │ state   │             shape │ CPU now    │       │   disk │ cost so far │
+        ├─────────┼─────────┼───────────────────┼────────────┼───────┼────────┼─────────────┤
+        │ busy    │ running │ 2 vCPU, 4,096 MiB │ ████▎      │ 850 m │ 31 MiB │   $0.000217 │
+        │ bursty  │ paused  │ 1 vCPU, 1,024 MiB │            │   0 m │ 12 MiB │   $0.000018 │
+        ├─────────┼─────────┼───────────────────┼────────────┼───────┼────────┼─────────────┤
+        │ all     │         │  $0.000001 to pay │            │       │        │   $0.000235 │
+        └─────────┴─────────┴───────────────────┴────────────┴───────┴────────┴─────────────┘
+        ████████████████████                     15 of 30 s
+        ");
+        insta::assert_snapshot!(
+            frame_line(&frame()),
+            @"15 s  busy running 850 m $0.000217  |  bursty paused 0 m $0.000018  |  all $0.000235"
+        );
     }
 
     #[test]
@@ -266,7 +279,26 @@ mod tests {
         let by_resource =
             Costs { rows: vec![row(None, Some("cpu"), 200, 200), row(None, Some("storage"), 35, 34)], total };
         let lines = statement(&by_sandbox, &by_resource, 61_234, 179_938_766);
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        The tab
+        ┌─────────┬───────────┬────────────┬───────────┐
+        │ sandbox │      list │ free hours │    to pay │
+        ├─────────┼───────────┼────────────┼───────────┤
+        │ busy    │ $0.000217 │ -$0.000217 │ $0.000000 │
+        │ bursty  │ $0.000018 │ -$0.000017 │ $0.000001 │
+        ├─────────┼───────────┼────────────┼───────────┤
+        │ total   │ $0.000235 │ -$0.000234 │ $0.000001 │
+        └─────────┴───────────┴────────────┴───────────┘
+        ┌──────────┬───────────┬────────────┬───────────┐
+        │ resource │      list │ free hours │    to pay │
+        ├──────────┼───────────┼────────────┼───────────┤
+        │ cpu      │ $0.000200 │ -$0.000200 │ $0.000000 │
+        │ storage  │ $0.000035 │ -$0.000034 │ $0.000001 │
+        ├──────────┼───────────┼────────────┼───────────┤
+        │ total    │ $0.000235 │ -$0.000234 │ $0.000001 │
+        └──────────┴───────────┴────────────┴───────────┘
+        Free hours: 61.234 s used, 49.982 h left
+        ");
     }
 
     #[test]
@@ -277,7 +309,7 @@ mod tests {
         screen.event(Mark::Done, "done").unwrap();
         screen.close().unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.matches("\x1b[8A\x1b[J").count(), 2, "{text:?}");
+        assert_eq!(text.matches("\x1b[9A\x1b[J").count(), 2, "{text:?}");
         let mut out = Vec::new();
         let mut screen = Screen::new(&mut out, false);
         screen.frame(&frame()).unwrap();
