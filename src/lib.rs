@@ -2,6 +2,8 @@
 //!
 //! Modules, in layers; imports point down only.
 
+#![cfg_attr(test, expect(clippy::arithmetic_side_effects, reason = "a test may panic; what it tests may not"))]
+
 // layer 0: pure
 pub mod domain;
 // layer 1: adapters
@@ -10,8 +12,14 @@ pub mod store;
 pub mod ledger;
 // layer 3: edges
 pub mod agent;
+pub mod http;
+pub mod ingest;
+pub mod jobs;
+pub mod wire;
 // layer 4: choose and wire
 pub mod cli;
 // beside them
 pub mod clock;
 pub mod config;
+pub mod secret;
+pub mod telemetry;

@@ -3,6 +3,6 @@
 use std::io::Write;
 
 pub(super) fn run(out: &mut impl Write) -> anyhow::Result<()> {
-    writeln!(out, "{}", super::serve::openapi_json()?)?;
+    writeln!(out, "{}", super::serve::openapi_json())?;
     Ok(())
 }

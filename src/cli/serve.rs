@@ -14,9 +14,16 @@ use super::Common;
 use super::format::parse_time;
 use crate::clock::Clock;
 use crate::config::Settings;
-use crate::config::telemetry::{LogFormat, Telemetry};
+use crate::domain::admission::FreeCover;
 use crate::domain::time::Timestamp;
+use crate::http::{self, AppState, HttpSettings};
+use crate::jobs;
 use crate::ledger::Ledger;
+use crate::ledger::batch::BatchLimits;
+use crate::ledger::working_set::Rules;
+use crate::store::{Options, Store};
+use crate::telemetry::logging;
+use crate::telemetry::metrics::Metrics;
 
 /// The flags of `runtab serve`.
 #[derive(Clone, Debug, Args)]
@@ -80,23 +87,52 @@ pub async fn start(settings: &Settings, clock: Clock) -> anyhow::Result<(Running
 
 /// Opens the database that the settings name, brings its tables up to date, and starts the ledger over it.
 pub async fn open(settings: &Settings, clock: Clock) -> anyhow::Result<Ledger> {
-    let _ = clock;
-    migrate(settings).await?;
-    anyhow::bail!("this build has no ledger")
+    let store = store(settings).await?;
+    store.migrate().await.context("the tables could not be brought up to date")?;
+    let rules = rules(settings).context("the settings were not checked")?;
+    let count = |setting: i64| usize::try_from(setting).unwrap_or(usize::MAX);
+    let limits = BatchLimits {
+        commands_max: count(settings.ledger.batch_commands_max),
+        slice_samples_max: count(settings.ledger.batch_samples_max),
+        queue_max: count(settings.ledger.queue_commands_max),
+    };
+    Ok(Ledger::start(store, clock, rules, limits))
+}
+
+async fn store(settings: &Settings) -> anyhow::Result<Store> {
+    let options = Options {
+        readers_max: settings.store.read_pool(),
+        wait_ms_max: settings.store.statement_timeout_ms.unsigned_abs(),
+        ..Options::default()
+    };
+    let database = &settings.store.database;
+    Store::open(database.expose(), options).await.with_context(|| format!("can't open the database {database}"))
+}
+
+fn rules(settings: &Settings) -> Option<Rules> {
+    let shape = settings.ledger.free_shape()?;
+    Some(Rules {
+        settle_after_ms: settings.ledger.settle_after_ms(),
+        cover: FreeCover { vcpus: shape.vcpus, memory: shape.memory, disk: settings.ledger.free_disk()? },
+        welcome_ms: settings.ledger.welcome_hours.checked_mul(3_600_000)?,
+        list: settings.rates.list_card()?,
+    })
 }
 
 /// Brings the tables of the database that the settings name up to date.
-#[expect(clippy::unused_async, reason = "the store's migration is awaited here")]
 pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
-    anyhow::bail!("this build has no store for {}", settings.store.database)
+    let store = store(settings).await?;
+    store.migrate().await.context("the tables could not be brought up to date")?;
+    store.close().await;
+    Ok(())
 }
 
 /// The OpenAPI document of the HTTP edge, as JSON text.
-pub fn openapi_json() -> anyhow::Result<String> {
-    anyhow::bail!("this build has no HTTP edge")
+#[must_use]
+pub fn openapi_json() -> String {
+    http::openapi_json()
 }
 
-#[expect(clippy::unused_async, reason = "the HTTP edge is awaited here")]
 async fn serve_http(
     listener: TcpListener,
     ledger: Ledger,
@@ -104,15 +140,30 @@ async fn serve_http(
     settings: Settings,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    drop((listener, ledger, clock, settings, stop));
-    anyhow::bail!("this build has no HTTP edge")
+    let sweeper = tokio::spawn(jobs::settle::run(ledger.clone(), stop.clone()));
+    let state = AppState {
+        ledger: ledger.clone(),
+        clock,
+        metrics: Metrics::new().context("the metrics can't be registered")?,
+        settings: HttpSettings {
+            requests_in_flight_max: settings.server.request_limit(),
+            request_timeout: settings.server.request_timeout(),
+            samples_bytes_max: settings.server.inflated_limit(),
+            ..HttpSettings::default()
+        },
+    };
+    http::serve(listener, state, stop.clone(), settings.server.drain_deadline()).await?;
+    stop.cancel();
+    sweeper.await.context("the settling job broke off")?;
+    ledger.close().await;
+    Ok(())
 }
 
 // The command.
 
 pub(super) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let settings = args.common.settings(args.listen)?;
-    log_to_stderr(&settings.telemetry)?;
+    logging::init(settings.telemetry.log_format, &settings.telemetry.log_level)?;
     let clock = args.test_clock.map_or_else(Clock::system, Clock::test);
     // Caught from here on, so that no signal falls between the start and the wait.
     let mut signals = Signals::new()?;
@@ -151,14 +202,4 @@ impl Signals {
             _ = self.terminate.recv() => "SIGTERM",
         }
     }
-}
-
-fn log_to_stderr(telemetry: &Telemetry) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&telemetry.log_level)?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let done = match telemetry.log_format {
-        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
-        LogFormat::Json => builder.json().try_init(),
-    };
-    done.map_err(|error| anyhow::anyhow!("can't start logging: {error}"))
 }

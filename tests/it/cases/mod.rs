@@ -1,0 +1,22 @@
+//! The cases: faults of real systems and promises of the design, each with its right value.
+//!
+//! A function whose name begins with a letter and a number is the case of that id in `docs/CASES.md`. Figures use the
+//! list prices; 2 vCPU, 4 GiB for an hour is 80,000 microdollars at worst and 31,250 idle; 1 vCPU, 1 GiB is 32,500
+//! busy and 8,750 idle.
+
+mod access;
+mod admission;
+mod figures;
+mod free_hours;
+mod idempotency;
+mod keys;
+mod limits;
+mod meter;
+mod money;
+mod paging;
+mod problems;
+mod quotes;
+mod reads;
+mod roles;
+mod samples;
+mod sandboxes;

@@ -1,0 +1,15 @@
+//! What tests stand on: an engine process, a client, times, and the databases that engines run on.
+
+mod api;
+mod backend;
+mod dump;
+mod engine;
+mod json;
+mod time;
+
+pub(crate) use api::{Api, at_once};
+pub(crate) use backend::{Backend, on_each_backend};
+pub(crate) use dump::dump;
+pub(crate) use engine::Engine;
+pub(crate) use json::{at_rest, done, int, invalid, lease, made, quantity, refused, rejections, sample, shape, with};
+pub(crate) use time::{HOUR_S, Time, time};
