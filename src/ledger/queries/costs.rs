@@ -68,7 +68,9 @@ impl Ledger {
         for row in found {
             let Some(book) = books.get(&row.account) else { continue };
             let day = row.start.day();
-            let place = periods.partition_point(|period| period.start <= row.start);
+            // A day's sum starts at midnight, also where the range starts later in that day.
+            let start = row.start.max(query.from);
+            let place = periods.partition_point(|period| period.start <= start);
             let Some(period) = place.checked_sub(1).and_then(|index| periods.get(index)) else { continue };
             for (group, priced) in split(query.group_by, row, book, day)? {
                 let sum = sums.entry((period.start, group)).or_default();
