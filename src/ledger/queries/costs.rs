@@ -34,7 +34,10 @@ impl Ledger {
     /// A cost table of one account, or of all.
     pub async fn costs(&self, query: CostQuery) -> Answer<CostTable> {
         let periods = periods(&query)?;
-        let mut tx = self.snapshot().await?;
+        let mut tx = match &query.account {
+            Some(account) => self.snapshot_of(account).await?,
+            None => self.snapshot().await?,
+        };
         let found = tx.usage_grouped(&usage_query(&query)).await.map_err(told)?;
         if i64::try_from(found.len()).is_ok_and(|count| count >= SUMMED_ROWS_MAX) {
             return Err(too_many());
