@@ -53,7 +53,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
-        let server = tokio::spawn(serve(listener, state(), shutdown.clone(), drain));
+        let server = tokio::spawn(serve(listener, state().await, shutdown.clone(), drain));
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n").await.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;

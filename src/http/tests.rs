@@ -7,26 +7,52 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
+use tokio::sync::OnceCell;
 use tower::ServiceExt as _;
 
 use super::router::assemble;
 use super::{AppState, HttpSettings, openapi_json, router};
 use crate::clock::Clock;
-use crate::domain::id::{AccountId, HostId, KeyId};
+use crate::domain::admission::FreeCover;
+use crate::domain::id::{AccountId, HostId, KeyId, RateCardId};
+use crate::domain::money::PriceMicros;
+use crate::domain::rate_card::RateCard;
 use crate::domain::time::Timestamp;
+use crate::domain::units::{MebiBytes, Millicores, Vcpus};
 use crate::ledger::Ledger;
+use crate::ledger::batch::BatchLimits;
 use crate::ledger::command::Principal;
+use crate::ledger::working_set::Rules;
 use crate::secret::{Secret, SecretKind};
+use crate::store::{Options, Store};
 use crate::telemetry::metrics::Metrics;
 
-/// A ledger that answers nothing: every call is `Unavailable`.
-fn silent_ledger() -> Ledger {
-    Ledger {}
+/// A ledger that is closed: every call is `Unavailable`.
+async fn silent_ledger() -> Ledger {
+    static CLOSED: OnceCell<Ledger> = OnceCell::const_new();
+    let close = async || {
+        let store = Store::open("sqlite::memory:", Options::default()).await.unwrap();
+        let price = |micros| PriceMicros::new(micros).unwrap();
+        let list = RateCard {
+            id: RateCardId::parse("list").unwrap(),
+            cpu: price(25_000),
+            memory: price(7_500),
+            storage: price(108),
+            floor: Millicores::new(50).unwrap(),
+        };
+        let mib = |mib| MebiBytes::new(mib).unwrap();
+        let cover = FreeCover { vcpus: Vcpus::new(8).unwrap(), memory: mib(16_384), disk: mib(20_480) };
+        let rules = Rules { settle_after_ms: 900_000, cover, welcome_ms: 0, list };
+        let ledger = Ledger::start(store, Clock::system(), rules, BatchLimits::default());
+        ledger.close().await;
+        ledger
+    };
+    CLOSED.get_or_init(close).await.clone()
 }
 
-pub(super) fn state() -> AppState {
+pub(super) async fn state() -> AppState {
     AppState {
-        ledger: silent_ledger(),
+        ledger: silent_ledger().await,
         clock: Clock::test(Timestamp::from_ms(1_000).unwrap()),
         metrics: Metrics::new().unwrap(),
         settings: HttpSettings::default(),
@@ -67,7 +93,7 @@ async fn send(app: axum::Router, request: Request<Body>) -> Told {
 
 /// Asks as somebody whose token was already found out.
 async fn ask_as(principal: Principal, method: &str, path: &str, body: &[u8]) -> Told {
-    let app = assemble(state(), |api, _| api.layer(Extension(principal)));
+    let app = assemble(state().await, |api, _| api.layer(Extension(principal)));
     let mut request = Request::builder().method(method).uri(path);
     if !body.is_empty() {
         request = request.header("content-type", "application/json");
@@ -195,7 +221,7 @@ async fn without_a_token_every_route_is_401() {
             if let Some(authorization) = authorization {
                 request = request.header("authorization", authorization);
             }
-            let told = send(router(state()), request.body(Body::empty()).unwrap()).await;
+            let told = send(router(state().await), request.body(Body::empty()).unwrap()).await;
             assert_eq!(told.problem(), (401, "unauthorized".to_owned(), String::new()), "{method} {path}");
             assert_eq!(told.headers["www-authenticate"], "Bearer");
         }
@@ -206,12 +232,12 @@ async fn without_a_token_every_route_is_401() {
 async fn a_ledger_that_does_not_answer_is_unavailable() {
     let token = Secret::generate(SecretKind::Admin).unwrap().into_text();
     let request = Request::get("/v1/accounts").header("authorization", format!("bearer {token}"));
-    let told = send(router(state()), request.body(Body::empty()).unwrap()).await;
+    let told = send(router(state().await), request.body(Body::empty()).unwrap()).await;
     assert_eq!(told.problem(), (503, "unavailable".to_owned(), String::new()));
     assert_eq!(told.headers["retry-after"], "1");
     assert!(!String::from_utf8(told.body).unwrap().contains("not yet"), "the cause stays in the log");
     let request = Request::get("/readyz").body(Body::empty()).unwrap();
-    assert_eq!(send(router(state()), request).await.problem().0, 503);
+    assert_eq!(send(router(state().await), request).await.problem().0, 503);
 }
 
 #[tokio::test]
@@ -284,7 +310,7 @@ async fn paths_and_queries_that_can_not_be_taken() {
 }
 
 async fn samples(kind: &str, encoding: Option<&str>, body: Vec<u8>) -> Told {
-    let app = assemble(state(), |api, _| api.layer(Extension(Principal::Admin)));
+    let app = assemble(state().await, |api, _| api.layer(Extension(Principal::Admin)));
     let mut request = Request::builder().method(Method::POST).uri("/v1/samples").header("content-type", kind);
     if let Some(encoding) = encoding {
         request = request.header("content-encoding", encoding);
@@ -319,7 +345,7 @@ async fn bodies_of_samples() {
 
 #[tokio::test]
 async fn the_test_clock_only_goes_forward() {
-    let app = assemble(state(), |api, _| api.layer(Extension(Principal::Admin)));
+    let app = assemble(state().await, |api, _| api.layer(Extension(Principal::Admin)));
     let put = |now: &str| {
         let body = format!(r#"{{"now":"{now}"}}"#);
         let request = Request::put("/v1/test-clock").header("content-type", "application/json");
@@ -329,7 +355,7 @@ async fn the_test_clock_only_goes_forward() {
     assert_eq!(told.json(), serde_json::json!({"now": "2026-11-01T00:00:00.000Z"}));
     assert_eq!(put("2026-11-01T00:00:00Z").await.status, StatusCode::OK);
     assert_eq!(put("2026-10-31T00:00:00Z").await.problem().1, "conflict");
-    let system = AppState { clock: Clock::system(), ..state() };
+    let system = AppState { clock: Clock::system(), ..state().await };
     let app = assemble(system, |api, _| api.layer(Extension(Principal::Admin)));
     let request = Request::put("/v1/test-clock").header("content-type", "application/json");
     assert_eq!(send(app, request.body(Body::from("{}")).unwrap()).await.problem().1, "not_found");
@@ -339,7 +365,7 @@ async fn the_test_clock_only_goes_forward() {
 async fn too_many_requests_at_once_are_503() {
     let settings = HttpSettings { requests_in_flight_max: 0, ..HttpSettings::default() };
     let told =
-        send(router(AppState { settings, ..state() }), Request::get("/v1/accounts").body(Body::empty()).unwrap());
+        send(router(AppState { settings, ..state().await }), Request::get("/v1/accounts").body(Body::empty()).unwrap());
     let told = told.await;
     assert_eq!(told.problem(), (503, "unavailable".to_owned(), String::new()));
     assert_eq!(told.headers["retry-after"], "1");
@@ -347,7 +373,7 @@ async fn too_many_requests_at_once_are_503() {
 
 #[tokio::test]
 async fn probes_and_the_dashboard_need_no_token() {
-    let app = router(state());
+    let app = router(state().await);
     let get = |path: &str| send(app.clone(), Request::get(path).body(Body::empty()).unwrap());
     assert_eq!(get("/healthz").await.body, b"ok\n");
     let page = get("/").await;
