@@ -125,8 +125,7 @@ async fn s3_sizes_of_a_batch(backend: Backend) {
     let bill = api.lease("acme", "l").await;
     assert_eq!((quantity(&bill, "run_ms"), quantity(&bill, "cpu_used_us")), (3_000_000, 999_900_000));
     let blank = vec![b' '; 8 * 1_024 * 1_024 + 1];
-    let answer = api.raw("POST", "/v1/samples", &[("content-type", "application/json")], blank).await;
-    refused(answer.json(), 413, "payload_too_large");
+    refused(api.post_too_much("/v1/samples", blank).await, 413, "payload_too_large");
 }
 
 async fn s8_a_sample_of_the_future(backend: Backend) {
