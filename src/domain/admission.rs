@@ -1,9 +1,18 @@
 //! The gate before a lease: one decision, its rules in order, and what a refusal says.
 
+use std::collections::BTreeMap;
+
+use super::checked::Overflow;
+use super::customer::{Account, AccountStatus, Key};
+use super::free_hours::{self, Grant, Uncovered};
 use super::id::{AccountId, HostId, KeyId, LeaseId, SandboxId};
 use super::lease::{LeaseKind, Shape};
-use super::money::Micros;
-use super::time::{Day, Timestamp};
+use super::limits::DayTotals;
+use super::money::{Cost, Micros};
+use super::rate_card::PriceBook;
+use super::time::{Day, Span, Timestamp};
+use super::units::{MebiBytes, Vcpus};
+use super::usage::Usage;
 
 /// Most leases of one request.
 pub const REQUEST_LEASES_MAX: usize = 1_000;
@@ -117,4 +126,240 @@ pub struct LimitReached {
     pub resets_at: Timestamp,
     /// The longest timeout with which this lease would fit, in seconds; 0: none.
     pub longest_timeout_s: i64,
+}
+
+/// One window that is asked for: of a new lease, or what an extension adds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The lease.
+    pub lease: LeaseId,
+    /// Its sandbox.
+    pub sandbox: SandboxId,
+    /// What it is given.
+    pub shape: Shape,
+    /// The window asked for.
+    pub window: Span,
+    /// The most that the window's worst case may cost.
+    pub max_cost: Option<Micros>,
+    /// The sandbox's disk as last reported.
+    pub disk: MebiBytes,
+}
+
+/// What free time covers where no card is on file: operators' settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreeCover {
+    /// Most vCPUs.
+    pub vcpus: Vcpus,
+    /// Most memory.
+    pub memory: MebiBytes,
+    /// Most disk of one sandbox.
+    pub disk: MebiBytes,
+}
+
+/// What a decision reads. What a replaced lease gives back is in it already.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing<'a> {
+    /// The account.
+    pub account: &'a Account,
+    /// The key that asks; `None`: there is none of that id.
+    pub key: Option<&'a Key>,
+    /// The account's prices.
+    pub prices: &'a PriceBook,
+    /// Effective windows of other leases of the sandboxes asked for.
+    pub others: &'a [(SandboxId, LeaseId, Span)],
+    /// The key's days; a missing one is zero.
+    pub key_days: &'a BTreeMap<Day, DayTotals>,
+    /// The account's days; a missing one is zero.
+    pub account_days: &'a BTreeMap<Day, DayTotals>,
+    /// What free time covers.
+    pub cover: FreeCover,
+    /// The account's grants; read only where no card is on file.
+    pub grants: &'a [Grant],
+    /// Unmetered time of all its leases by day, in milliseconds; read only where no card is on file.
+    pub unmetered_ms: &'a BTreeMap<Day, i64>,
+}
+
+/// A rule that prices: what it refuses, or nothing.
+type Rule = fn(&[Ask], &Standing<'_>) -> Result<Result<(), Refusal>, Overflow>;
+
+/// Decides a request: rule by rule, and within a rule leases as sent, days ascending, the key before the account.
+/// What a refusal says it needs includes the leases before it.
+pub fn decide(asks: &[Ask], standing: &Standing<'_>) -> Result<Result<(), Refusal>, Overflow> {
+    let may = may_ask(standing).and_then(|()| sandboxes_are_free(asks, standing));
+    if let Err(refusal) = may {
+        return Ok(Err(refusal));
+    }
+    let rules: [Rule; 3] = [within_max_cost, can_pay, within_limits];
+    for rule in rules {
+        if let Err(refusal) = rule(asks, standing)? {
+            return Ok(Err(refusal));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Rule 1: the key exists, is not revoked and not read-only, and its account is not suspended.
+fn may_ask(standing: &Standing<'_>) -> Result<(), Refusal> {
+    let key = standing.key.ok_or(Refusal::UnknownKey)?;
+    if key.revoked_at.is_some() {
+        Err(Refusal::KeyRevoked)
+    } else if key.read_only {
+        Err(Refusal::ReadOnlyKey)
+    } else if standing.account.status == AccountStatus::Suspended {
+        Err(Refusal::AccountSuspended)
+    } else {
+        Ok(())
+    }
+}
+
+/// Rule 2: no effective window of another lease of the sandbox meets the new one.
+fn sandboxes_are_free(asks: &[Ask], standing: &Standing<'_>) -> Result<(), Refusal> {
+    let mut seen: BTreeMap<&SandboxId, Vec<(&LeaseId, Span)>> = BTreeMap::new();
+    for (sandbox, lease, span) in standing.others {
+        seen.entry(sandbox).or_default().push((lease, *span));
+    }
+    for ask in asks {
+        let windows = seen.entry(&ask.sandbox).or_default();
+        let met = windows.iter().find(|(lease, span)| **lease != ask.lease && span.meets(ask.window));
+        if let Some((lease, _)) = met {
+            return Err(Refusal::LeaseRunning { lease: (*lease).clone() });
+        }
+        windows.push((&ask.lease, ask.window));
+    }
+    Ok(())
+}
+
+/// Rule 3: the worst-case list cost of each lease is at most its `max_cost`.
+fn within_max_cost(asks: &[Ask], standing: &Standing<'_>) -> Result<Result<(), Refusal>, Overflow> {
+    for ask in asks {
+        if let Some(max_cost) = ask.max_cost {
+            let worst = ask.shape.worst_cost(ask.window, standing.prices)?;
+            if worst > Cost::from_micros(max_cost) {
+                let (lease, worst_case) = (ask.lease.clone(), worst.ceil()?);
+                return Ok(Err(Refusal::MaxCostExceeded { lease, worst_case, max_cost }));
+            }
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Rule 4: a card is on file, or free time covers shape, disk and all unmetered time, the whole of the new leases in it.
+fn can_pay(asks: &[Ask], standing: &Standing<'_>) -> Result<Result<(), Refusal>, Overflow> {
+    if standing.account.card_on_file {
+        return Ok(Ok(()));
+    }
+    let cover = standing.cover;
+    let fits = |ask: &Ask| ask.shape.vcpus <= cover.vcpus && ask.shape.memory <= cover.memory && ask.disk <= cover.disk;
+    if let Some(ask) = asks.iter().find(|ask| !fits(ask)) {
+        return Ok(Err(Refusal::CardRequired { lease: ask.lease.clone() }));
+    }
+    let mut demand_ms = standing.unmetered_ms.clone();
+    for ask in asks {
+        for (day, part) in ask.window.by_day() {
+            let sum = demand_ms.entry(day).or_default();
+            *sum = sum.checked_add(part.length_ms()).ok_or(Overflow)?;
+        }
+        // As sent: the refusal of a lease must not speak of the leases after it.
+        if let Err(Uncovered { needed_ms, available_ms }) = free_hours::covers(standing.grants, &demand_ms)? {
+            return Ok(Err(Refusal::FreeHoursExhausted { needed_ms, available_ms }));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// A limit that binds, and what stands under it.
+struct Limit<'a> {
+    scope: Scope,
+    most: Micros,
+    days: &'a BTreeMap<Day, DayTotals>,
+}
+
+impl Limit<'_> {
+    fn stands(&self, day: Day) -> DayTotals {
+        self.days.get(&day).copied().unwrap_or_default()
+    }
+}
+
+/// Rule 5: on every UTC day that a lease touches, used + reserved + new is at most the key's limit, and the account's.
+fn within_limits(asks: &[Ask], standing: &Standing<'_>) -> Result<Result<(), Refusal>, Overflow> {
+    let Some(key) = standing.key else { return Ok(Err(Refusal::UnknownKey)) };
+    let by_key = key.daily_limit.map(|limit| Limit { scope: Scope::Key, most: limit, days: standing.key_days });
+    let by_account = standing.account.daily_limit.map(|limit| Limit {
+        scope: Scope::Account,
+        most: limit,
+        days: standing.account_days,
+    });
+    let limits: Vec<Limit<'_>> = by_key.into_iter().chain(by_account).collect();
+    let mut earlier = BTreeMap::new();
+    for ask in asks {
+        let new = ask.shape.worst_case_by_day(ask.window)?;
+        if let Some((day, limit)) = first_passed(&new, &earlier, &limits, standing.prices)? {
+            let needed = new.get(&day).copied().unwrap_or_default().plus(before(&earlier, day))?;
+            let (stands, prices) = (limit.stands(day), standing.prices);
+            return Ok(Err(Refusal::SpendingLimitReached(Box::new(LimitReached {
+                scope: limit.scope,
+                key: key.id.clone(),
+                lease: ask.lease.clone(),
+                day,
+                limit: limit.most,
+                used: prices.price(day, stands.used)?.floor()?,
+                reserved: prices.price(day, stands.reserved)?.ceil()?,
+                needed: prices.price(day, needed)?.ceil()?,
+                available: stands.available(day, prices, limit.most)?,
+                resets_at: day.end(),
+                longest_timeout_s: longest_timeout_s(ask, &earlier, &limits, prices)?,
+            }))));
+        }
+        for (day, usage) in new {
+            let sum = before(&earlier, day).plus(usage)?;
+            earlier.insert(day, sum);
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn before(earlier: &BTreeMap<Day, Usage>, day: Day) -> Usage {
+    earlier.get(&day).copied().unwrap_or(Usage::ZERO)
+}
+
+/// The first day, and on it the first limit, that `new` on top of `earlier` would pass.
+fn first_passed<'a, 'b>(
+    new: &BTreeMap<Day, Usage>,
+    earlier: &BTreeMap<Day, Usage>,
+    limits: &'b [Limit<'a>],
+    prices: &PriceBook,
+) -> Result<Option<(Day, &'b Limit<'a>)>, Overflow> {
+    for (day, usage) in new {
+        let needed = before(earlier, *day).plus(*usage)?;
+        for limit in limits {
+            let stands = limit.stands(*day);
+            let with = DayTotals { reserved: stands.reserved.plus(needed)?, ..stands };
+            if !with.fits(*day, prices, limit.most)? {
+                return Ok(Some((*day, limit)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The longest timeout, in whole seconds, with which a lease that does not fit would fit; 0: none. More time never
+/// needs less, so a binary search finds it.
+fn longest_timeout_s(
+    ask: &Ask,
+    earlier: &BTreeMap<Day, Usage>,
+    limits: &[Limit<'_>],
+    prices: &PriceBook,
+) -> Result<i64, Overflow> {
+    let (mut fits, mut too_long) = (0_i64, ask.window.length_ms() / 1_000);
+    while fits.saturating_add(1) < too_long {
+        let middle = fits.midpoint(too_long);
+        let window = Span { end: ask.window.start.plus_ms(middle.saturating_mul(1_000))?, ..ask.window };
+        let new = ask.shape.worst_case_by_day(window)?;
+        if first_passed(&new, earlier, limits, prices)?.is_none() {
+            fits = middle;
+        } else {
+            too_long = middle;
+        }
+    }
+    Ok(fits)
 }

@@ -1,150 +1,298 @@
 //! The ledger: takes commands, groups those that wait into one batch, and for each batch loads the rows that it
 //! touches, applies the commands one after another with the pure core, saves what changed, commits, and only then
 //! answers.
+//!
+//! [`Ledger`] is the handle that edges hold. [`command`] says what can be asked, [`view`] what reads answer. A batch goes
+//! through [`batch`] (who is in it), [`load`] (its rows), [`apply`] (the pure part) and back to [`batch`] (commit).
 
+pub mod alone;
+pub mod apply;
+pub mod batch;
 pub mod command;
+pub mod evidence;
+pub mod gate;
+pub mod ingest;
+pub mod lives;
+pub mod load;
+pub mod post;
+pub mod queries;
+pub mod tally;
 pub mod view;
+pub mod working_set;
 
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use alone::{Alone, AloneAnswer};
+use batch::{BatchLimits, Engine, Gate, Job, Lanes, Passed, told};
 use command::{
     AddRateCard, AdmitRequest, Admitted, CommandError, CreateAccount, CreateGrant, CreateKey, DeleteSandbox, EndLease,
-    ExtendLease, Ingest, Made, MoveLease, Page, Principal, PutSandbox, Quote, RemoveRateCard, ReturnToDefault, Role,
-    SampleOutcome, SecretDigest, Token, UpdateAccount, UpdateKey,
+    ExtendLease, Ingest, Made, MoveLease, PutSandbox, Quote, RemoveRateCard, ReturnToDefault, Role, SampleOutcome,
+    SecretDigest, Token, UpdateAccount, UpdateKey,
 };
-use view::{Balance, CardsInForce, CostQuery, CostTable, LeaseFilter, LeaseView, Listed, SandboxView};
+use lives::{Life, LifeAnswer};
+use working_set::{LeaseKey, Rules};
 
+use crate::clock::Clock;
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
-use crate::domain::id::{AccountId, KeyId, LeaseId, SandboxId, TokenId};
+use crate::domain::id::{AccountId, KeyId, TokenId};
 use crate::domain::lease::Lease;
 use crate::domain::rate_card::RateCardEntry;
-
-/// The handle that edges hold: cheap to clone, one a process.
-#[derive(Clone)]
-pub struct Ledger {}
+use crate::store::Store;
 
 /// What every call answers.
 pub type Answer<T> = Result<T, CommandError>;
 
-fn later<T>() -> Answer<T> {
-    Err(CommandError::Unavailable("not yet".to_owned()))
+/// The handle that edges hold: cheap to clone; clones share one set of workers.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    engine: Engine,
+    lanes: Lanes,
+    stop: CancellationToken,
+    workers: Arc<tokio::sync::Mutex<Vec<tokio::task::JoinHandle<()>>>>,
 }
 
-#[expect(missing_docs, clippy::unused_async, unused_variables, reason = "the shape only")]
+/// An answer of the wrong kind: a bug, told as unavailable so that nobody takes it for a yes.
+fn mismatched<T>() -> Answer<T> {
+    Err(CommandError::Unavailable("the ledger gave an answer of another kind".to_owned()))
+}
+
+async fn ask<C, T>(lane: &mpsc::Sender<Job<C, T>>, command: C) -> Answer<T> {
+    let (reply, answer) = oneshot::channel();
+    lane.try_send(Job { command, reply })
+        .map_err(|_| CommandError::Unavailable("too many commands wait, or the engine is stopping".to_owned()))?;
+    answer.await.unwrap_or_else(|_| Err(CommandError::Unavailable("the engine is stopping".to_owned())))
+}
+
 impl Ledger {
-    // Commands.
-    pub async fn create_account(&self, command: CreateAccount) -> Answer<Made<Account>> {
-        later()
-    }
-    pub async fn update_account(&self, command: UpdateAccount) -> Answer<Account> {
-        later()
-    }
-    pub async fn create_key(&self, command: CreateKey) -> Answer<Made<Key>> {
-        later()
-    }
-    pub async fn update_key(&self, command: UpdateKey) -> Answer<Key> {
-        later()
-    }
-    pub async fn rotate_key(&self, account: AccountId, key: KeyId, secret: SecretDigest) -> Answer<Key> {
-        later()
-    }
-    pub async fn revoke_key(&self, account: AccountId, key: KeyId) -> Answer<Key> {
-        later()
-    }
-    pub async fn create_grant(&self, command: CreateGrant) -> Answer<Made<Grant>> {
-        later()
-    }
-    pub async fn add_rate_card(&self, command: AddRateCard) -> Answer<Made<RateCardEntry>> {
-        later()
-    }
-    pub async fn return_to_default(&self, command: ReturnToDefault) -> Answer<Made<RateCardEntry>> {
-        later()
-    }
-    pub async fn remove_rate_card(&self, command: RemoveRateCard) -> Answer<()> {
-        later()
-    }
-    pub async fn create_token(&self, role: Role, name: String, secret: SecretDigest) -> Answer<Token> {
-        later()
-    }
-    pub async fn revoke_token(&self, id: TokenId) -> Answer<()> {
-        later()
-    }
-    pub async fn admit(&self, request: AdmitRequest) -> Answer<Admitted> {
-        later()
-    }
-    pub async fn quote(&self, request: AdmitRequest) -> Answer<Quote> {
-        later()
-    }
-    pub async fn extend(&self, command: ExtendLease) -> Answer<Lease> {
-        later()
-    }
-    pub async fn end(&self, command: EndLease) -> Answer<Lease> {
-        later()
-    }
-    pub async fn move_lease(&self, command: MoveLease) -> Answer<Lease> {
-        later()
-    }
-    pub async fn put_sandbox(&self, command: PutSandbox) -> Answer<()> {
-        later()
-    }
-    pub async fn delete_sandbox(&self, command: DeleteSandbox) -> Answer<()> {
-        later()
-    }
-    /// One outcome a sample, in the order of the request.
-    pub async fn ingest(&self, command: Ingest) -> Answer<Vec<SampleOutcome>> {
-        later()
+    /// Starts the ledger's workers on a store whose schema is up to date. Needs a tokio runtime.
+    #[must_use]
+    pub fn start(store: Store, clock: Clock, rules: Rules, limits: BatchLimits) -> Self {
+        let engine = Engine { store, clock, rules: Arc::new(rules), limits, tally: Arc::default() };
+        let stop = CancellationToken::new();
+        let (lanes, workers) = batch::start(&engine, &stop);
+        Self { engine, lanes, stop, workers: Arc::new(tokio::sync::Mutex::new(workers)) }
     }
 
-    // Reads: each is a consistent snapshot.
-    pub async fn ready(&self) -> Answer<()> {
-        later()
+    /// Takes no more commands, and returns when all that were accepted are answered.
+    pub async fn close(&self) {
+        self.stop.cancel();
+        for worker in self.workers.lock().await.drain(..) {
+            if let Err(error) = worker.await {
+                tracing::error!(%error, "a ledger worker failed");
+            }
+        }
+        self.engine.store.close().await;
     }
-    pub async fn authenticate(&self, sha256: [u8; 32]) -> Answer<Option<Principal>> {
-        later()
+
+    /// What is counted for operators.
+    #[must_use]
+    pub fn tally(&self) -> &tally::Tally {
+        &self.engine.tally
     }
-    pub async fn accounts(&self, page: Page) -> Answer<Listed<Account>> {
-        later()
+
+    async fn alone(&self, command: Alone) -> Answer<AloneAnswer> {
+        ask(&self.lanes.alone, command).await
     }
-    pub async fn account(&self, id: &AccountId) -> Answer<Option<Account>> {
-        later()
+
+    async fn one_account(&self, command: Alone) -> Answer<Made<Account>> {
+        match self.alone(command).await? {
+            AloneAnswer::Account(made) => Ok(made),
+            _ => mismatched(),
+        }
     }
-    pub async fn keys(&self, account: &AccountId, page: Page) -> Answer<Listed<Key>> {
-        later()
+
+    async fn one_key(&self, command: Alone) -> Answer<Made<Key>> {
+        match self.alone(command).await? {
+            AloneAnswer::Key(made) => Ok(made),
+            _ => mismatched(),
+        }
     }
-    pub async fn key(&self, account: &AccountId, key: &KeyId) -> Answer<Option<Key>> {
-        later()
+
+    async fn one_card(&self, command: Alone) -> Answer<Made<RateCardEntry>> {
+        match self.alone(command).await? {
+            AloneAnswer::RateCard(made) => Ok(*made),
+            _ => mismatched(),
+        }
     }
-    pub async fn grants(&self, account: &AccountId, page: Page) -> Answer<Listed<Grant>> {
-        later()
+
+    async fn done(&self, command: Alone) -> Answer<()> {
+        self.alone(command).await.map(drop)
     }
-    pub async fn rate_cards(&self, page: Page) -> Answer<Listed<RateCardEntry>> {
-        later()
+
+    async fn one_lease(&self, command: Life) -> Answer<Lease> {
+        match ask(&self.lanes.lives, command).await? {
+            LifeAnswer::Lease(lease) => Ok(*lease),
+            LifeAnswer::Done => mismatched(),
+        }
     }
-    pub async fn cards_in_force(&self, account: &AccountId) -> Answer<CardsInForce> {
-        later()
+
+    /// Makes an account, with the welcome free hours.
+    pub async fn create_account(&self, command: CreateAccount) -> Answer<Made<Account>> {
+        self.one_account(Alone::CreateAccount(command)).await
     }
-    pub async fn tokens(&self, page: Page) -> Answer<Listed<Token>> {
-        later()
+
+    /// Changes what is given of an account.
+    pub async fn update_account(&self, command: UpdateAccount) -> Answer<Account> {
+        self.one_account(Alone::UpdateAccount(command)).await.map(|made| made.value)
     }
-    pub async fn leases(&self, account: &AccountId, filter: LeaseFilter, page: Page) -> Answer<Listed<LeaseView>> {
-        later()
+
+    /// Makes a key.
+    pub async fn create_key(&self, command: CreateKey) -> Answer<Made<Key>> {
+        self.one_key(Alone::CreateKey(command)).await
     }
-    pub async fn lease(&self, account: &AccountId, lease: &LeaseId) -> Answer<Option<LeaseView>> {
-        later()
+
+    /// Changes what is given of a key.
+    pub async fn update_key(&self, command: UpdateKey) -> Answer<Key> {
+        self.one_key(Alone::UpdateKey(command)).await.map(|made| made.value)
     }
-    /// Views of leases that a command just answered, in that order.
-    pub async fn views_of(&self, leases: Vec<Lease>) -> Answer<Vec<LeaseView>> {
-        later()
+
+    /// Gives a key another secret; usage and limit go on.
+    pub async fn rotate_key(&self, account: AccountId, key: KeyId, secret: SecretDigest) -> Answer<Key> {
+        self.one_key(Alone::RotateKey(account, key, secret)).await.map(|made| made.value)
     }
-    pub async fn sandboxes(&self, account: &AccountId, page: Page) -> Answer<Listed<SandboxView>> {
-        later()
+
+    /// Revokes a key; its usage stays.
+    pub async fn revoke_key(&self, account: AccountId, key: KeyId) -> Answer<Key> {
+        self.one_key(Alone::RevokeKey(account, key)).await.map(|made| made.value)
     }
-    pub async fn sandbox(&self, account: &AccountId, sandbox: &SandboxId) -> Answer<Option<SandboxView>> {
-        later()
+
+    /// Makes a grant of free time.
+    pub async fn create_grant(&self, command: CreateGrant) -> Answer<Made<Grant>> {
+        match self.alone(Alone::CreateGrant(command)).await? {
+            AloneAnswer::Grant(made) => Ok(made),
+            _ => mismatched(),
+        }
     }
-    pub async fn costs(&self, query: CostQuery) -> Answer<CostTable> {
-        later()
+
+    /// Adds a rate card.
+    pub async fn add_rate_card(&self, command: AddRateCard) -> Answer<Made<RateCardEntry>> {
+        self.one_card(Alone::AddRateCard(command)).await
     }
-    pub async fn balance(&self, account: &AccountId) -> Answer<Option<Balance>> {
-        later()
+
+    /// Returns an account to the default card from a day on.
+    pub async fn return_to_default(&self, command: ReturnToDefault) -> Answer<Made<RateCardEntry>> {
+        self.one_card(Alone::ReturnToDefault(command)).await
+    }
+
+    /// Removes a rate card before its day.
+    pub async fn remove_rate_card(&self, command: RemoveRateCard) -> Answer<()> {
+        self.done(Alone::RemoveRateCard(command)).await
+    }
+
+    /// Makes an operator token. Its id is made of its secret's digest.
+    pub async fn create_token(&self, role: Role, name: String, secret: SecretDigest) -> Answer<Token> {
+        let digits: String = secret.sha256.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let id =
+            TokenId::parse(&format!("token-{digits}")).map_err(|bad| CommandError::Unavailable(bad.to_string()))?;
+        match self.alone(Alone::CreateToken(id, role, name, secret)).await? {
+            AloneAnswer::Token(token) => Ok(token),
+            _ => mismatched(),
+        }
+    }
+
+    /// Revokes an operator token.
+    pub async fn revoke_token(&self, id: TokenId) -> Answer<()> {
+        self.done(Alone::RevokeToken(id)).await
+    }
+
+    /// Asks the gate for leases: all or nothing.
+    pub async fn admit(&self, request: AdmitRequest) -> Answer<Admitted> {
+        match ask(&self.lanes.gate, Gate::Admit(request)).await? {
+            Passed::Admitted(admitted) => Ok(admitted),
+            Passed::Extended(_) => mismatched(),
+        }
+    }
+
+    /// Answers what an admission would, and changes nothing.
+    pub async fn quote(&self, request: AdmitRequest) -> Answer<Quote> {
+        match self.alone(Alone::Quote(request)).await? {
+            AloneAnswer::Quote(quote) => Ok(quote),
+            _ => mismatched(),
+        }
+    }
+
+    /// Adds time to a lease's end.
+    pub async fn extend(&self, command: ExtendLease) -> Answer<Lease> {
+        match ask(&self.lanes.gate, Gate::Extend(command)).await? {
+            Passed::Extended(lease) => Ok(*lease),
+            Passed::Admitted(_) => mismatched(),
+        }
+    }
+
+    /// Ends a lease.
+    pub async fn end(&self, command: EndLease) -> Answer<Lease> {
+        self.one_lease(Life::End(command)).await
+    }
+
+    /// Names the host that runs a lease from now on.
+    pub async fn move_lease(&self, command: MoveLease) -> Answer<Lease> {
+        self.one_lease(Life::Move(command)).await
+    }
+
+    /// Registers a sandbox that has no lease.
+    pub async fn put_sandbox(&self, command: PutSandbox) -> Answer<()> {
+        ask(&self.lanes.lives, Life::Put(command)).await.map(drop)
+    }
+
+    /// Deletes a sandbox at rest.
+    pub async fn delete_sandbox(&self, command: DeleteSandbox) -> Answer<()> {
+        ask(&self.lanes.lives, Life::Delete(command)).await.map(drop)
+    }
+
+    /// Takes samples; answers when all are committed, one outcome each, in the order of the request. Trouble on the way
+    /// is told as unavailable: the whole can be sent again, what was taken counts as duplicates then.
+    pub async fn ingest(&self, command: Ingest) -> Answer<Vec<SampleOutcome>> {
+        let mut order: Vec<(usize, ingest::Sent)> =
+            command.samples.into_iter().map(|sample| (command.host.clone(), sample)).enumerate().collect();
+        order.sort_by(|(at, (_, left)), (other, (_, right))| {
+            (&left.account, &left.sandbox, left.seen.at(), at).cmp(&(
+                &right.account,
+                &right.sandbox,
+                right.seen.at(),
+                other,
+            ))
+        });
+        let (places, sent): (Vec<usize>, Vec<ingest::Sent>) = order.into_iter().unzip();
+        let mut waiting = Vec::new();
+        let mut sent = sent.into_iter();
+        loop {
+            let slice: Vec<ingest::Sent> = sent.by_ref().take(self.engine.limits.slice_samples_max).collect();
+            if slice.is_empty() {
+                break;
+            }
+            let (reply, answer) = oneshot::channel();
+            self.lanes.samples.try_send(Job { command: slice, reply }).map_err(|_| {
+                CommandError::Unavailable("too many samples wait, or the engine is stopping".to_owned())
+            })?;
+            waiting.push(answer);
+        }
+        let mut outcomes = vec![SampleOutcome::Accepted; places.len()];
+        let mut places = places.into_iter();
+        for answer in waiting {
+            let slice = answer.await.map_err(|_| CommandError::Unavailable("the engine is stopping".to_owned()))??;
+            for (outcome, place) in slice.into_iter().zip(places.by_ref()) {
+                if let Some(kept) = outcomes.get_mut(place) {
+                    *kept = outcome;
+                }
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Settles leases whose time has come, at most `limit`; answers how many. Nothing depends on it being called: a
+    /// lease counts as settled by the clock.
+    pub async fn settle_due(&self, limit: i64) -> Answer<usize> {
+        let mut tx = self.engine.store.read().await.map_err(told)?;
+        let due: Vec<LeaseKey> = tx.due_anywhere(self.engine.clock.now(), limit).await.map_err(told)?;
+        drop(tx);
+        let count = due.len();
+        if count > 0 {
+            ask(&self.lanes.lives, Life::Settle(due.into_iter().collect())).await?;
+        }
+        Ok(count)
     }
 }

@@ -93,6 +93,16 @@ pub struct DrawKey {
     pub grant: GrantId,
 }
 
+/// What a batch adds to one draw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrawChange {
+    /// How much more is drawn, in milliseconds; negative when given back.
+    pub added_ms: i64,
+    /// The place of the grant in the order in which the lease's hour first drew on its grants: 0, 1, ... Kept from the
+    /// first save on.
+    pub seq: i64,
+}
+
 /// Everything that one batch changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
@@ -125,8 +135,8 @@ pub struct Changes {
     pub pages: Vec<(PageOwner, ClosedPage)>,
     /// Additions to hours.
     pub hours: BTreeMap<HourKey, HourTotals>,
-    /// Additions to draws, in milliseconds, and the order in which the lease's hour first drew on the grant.
-    pub draws: BTreeMap<DrawKey, i64>,
+    /// Additions to draws.
+    pub draws: BTreeMap<DrawKey, DrawChange>,
     /// Additions to keys' days.
     pub key_days: BTreeMap<(AccountId, KeyId, Day), DayTotals>,
     /// Additions to accounts' days.

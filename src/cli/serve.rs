@@ -1,0 +1,205 @@
+//! `runtab serve`, and the one place where an engine is put together: store, ledger, jobs, HTTP.
+
+use std::io::Write;
+use std::net::SocketAddr;
+
+use anyhow::Context;
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::Common;
+use super::format::parse_time;
+use crate::clock::Clock;
+use crate::config::Settings;
+use crate::domain::admission::FreeCover;
+use crate::domain::time::Timestamp;
+use crate::http::{self, AppState, HttpSettings};
+use crate::jobs;
+use crate::ledger::Ledger;
+use crate::ledger::batch::BatchLimits;
+use crate::ledger::working_set::Rules;
+use crate::store::{Options, Store};
+use crate::telemetry::logging;
+use crate::telemetry::metrics::Metrics;
+
+/// The flags of `runtab serve`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Prints one line, `listening on http://ADDRESS:PORT`, on standard output when it is ready. Logs go to standard error.
+Try a day's limit or a month's invoice in seconds with --test-clock 2026-11-01T00:00:00Z: the clock then stands still
+until PUT /v1/test-clock {\"now\":\"...\"} (admin) moves it forward.")]
+pub struct ServeArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Address and port; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Start with a clock that stands still at this time, for tests
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    test_clock: Option<Timestamp>,
+}
+
+/// A running engine with its HTTP edge.
+#[derive(Debug)]
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stop: CancellationToken,
+    server: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Running {
+    /// `http://ADDRESS:PORT`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Stops listening, finishes what was accepted within the drain deadline, and closes the store.
+    pub async fn shutdown(self) -> anyhow::Result<()> {
+        self.stop.cancel();
+        self.server.await.context("the server's task broke off")?
+    }
+
+    /// Waits until the server ends by itself, which is a fault.
+    pub async fn ended(&mut self) -> anyhow::Result<()> {
+        (&mut self.server).await.context("the server's task broke off")?
+    }
+}
+
+/// Starts an engine: opens the database (bringing its tables up to date), starts the ledger and its jobs, and listens.
+/// When it returns, requests are answered.
+pub async fn start(settings: &Settings, clock: Clock) -> anyhow::Result<(Running, Ledger)> {
+    let ledger = open(settings, clock.clone()).await?;
+    let listener = TcpListener::bind(settings.server.listen)
+        .await
+        .with_context(|| format!("can't listen on {}", settings.server.listen))?;
+    let address = listener.local_addr().context("no local address")?;
+    let stop = CancellationToken::new();
+    let server = tokio::spawn(serve_http(listener, ledger.clone(), clock, settings.clone(), stop.clone()));
+    Ok((Running { address, stop, server }, ledger))
+}
+
+// The adapters: the only lines that name the store, the ledger's start, the jobs and the HTTP edge.
+
+/// Opens the database that the settings name, brings its tables up to date, and starts the ledger over it.
+pub async fn open(settings: &Settings, clock: Clock) -> anyhow::Result<Ledger> {
+    let store = store(settings).await?;
+    store.migrate().await.context("the tables could not be brought up to date")?;
+    let rules = rules(settings).context("the settings were not checked")?;
+    let count = |setting: i64| usize::try_from(setting).unwrap_or(usize::MAX);
+    let limits = BatchLimits {
+        commands_max: count(settings.ledger.batch_commands_max),
+        slice_samples_max: count(settings.ledger.batch_samples_max),
+        queue_max: count(settings.ledger.queue_commands_max),
+    };
+    Ok(Ledger::start(store, clock, rules, limits))
+}
+
+async fn store(settings: &Settings) -> anyhow::Result<Store> {
+    let options = Options {
+        readers_max: settings.store.read_pool(),
+        wait_ms_max: settings.store.statement_timeout_ms.unsigned_abs(),
+        ..Options::default()
+    };
+    let database = &settings.store.database;
+    Store::open(database.expose(), options).await.with_context(|| format!("can't open the database {database}"))
+}
+
+fn rules(settings: &Settings) -> Option<Rules> {
+    let shape = settings.ledger.free_shape()?;
+    Some(Rules {
+        settle_after_ms: settings.ledger.settle_after_ms(),
+        cover: FreeCover { vcpus: shape.vcpus, memory: shape.memory, disk: settings.ledger.free_disk()? },
+        welcome_ms: settings.ledger.welcome_hours.checked_mul(3_600_000)?,
+        list: settings.rates.list_card()?,
+    })
+}
+
+/// Brings the tables of the database that the settings name up to date.
+pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
+    let store = store(settings).await?;
+    store.migrate().await.context("the tables could not be brought up to date")?;
+    store.close().await;
+    Ok(())
+}
+
+/// The OpenAPI document of the HTTP edge, as JSON text.
+#[must_use]
+pub fn openapi_json() -> String {
+    http::openapi_json()
+}
+
+async fn serve_http(
+    listener: TcpListener,
+    ledger: Ledger,
+    clock: Clock,
+    settings: Settings,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let sweeper = tokio::spawn(jobs::settle::run(ledger.clone(), stop.clone()));
+    let state = AppState {
+        ledger: ledger.clone(),
+        clock,
+        metrics: Metrics::new().context("the metrics can't be registered")?,
+        settings: HttpSettings {
+            requests_in_flight_max: settings.server.request_limit(),
+            request_timeout: settings.server.request_timeout(),
+            samples_bytes_max: settings.server.inflated_limit(),
+            ..HttpSettings::default()
+        },
+    };
+    http::serve(listener, state, stop.clone(), settings.server.drain_deadline()).await?;
+    stop.cancel();
+    sweeper.await.context("the settling job broke off")?;
+    ledger.close().await;
+    Ok(())
+}
+
+// The command.
+
+pub(super) async fn run(args: ServeArgs) -> anyhow::Result<()> {
+    let settings = args.common.settings(args.listen)?;
+    logging::init(settings.telemetry.log_format, &settings.telemetry.log_level)?;
+    let clock = args.test_clock.map_or_else(Clock::system, Clock::test);
+    // Caught from here on, so that no signal falls between the start and the wait.
+    let mut signals = Signals::new()?;
+    let (mut running, _ledger) = start(&settings, clock).await?;
+    {
+        let mut out = std::io::stdout();
+        writeln!(out, "listening on {}", running.url())?;
+        out.flush()?;
+    }
+    tracing::info!(address = %running.address, database = %settings.store.database, "ready");
+    tokio::select! {
+        name = signals.next() => {
+            tracing::info!(signal = name, "finishing what was accepted");
+            running.shutdown().await
+        }
+        ended = running.ended() => ended,
+    }
+}
+
+/// The two signals that ask a program to stop.
+pub(super) struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    /// Catches SIGINT and SIGTERM from now on.
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Waits for one of them and says its name.
+    pub(super) async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `[ledger]`: what customers are given, and what bounds a batch.
+
+use super::section::{OutOfBounds, bounded, section};
+use crate::domain::free_hours::{GRANT_HOURS_MAX, WELCOME_HOURS};
+use crate::domain::lease::Shape;
+use crate::domain::units::{MEBIBYTES_MAX, MebiBytes, VCPUS_MAX, Vcpus};
+
+section! {
+    /// The ledger.
+    Ledger = "ledger" {
+        /// How long after its end a lease waits for its last sample before what it held is given back, in seconds.
+        settle_after_seconds: i64 = 900, "RUNTAB_LEDGER_SETTLE_AFTER_SECONDS";
+        /// Free hours of a new account, in hours of one running sandbox.
+        welcome_hours: i64 = WELCOME_HOURS, "RUNTAB_LEDGER_WELCOME_HOURS";
+        /// Most vCPUs of a sandbox that runs on free hours alone.
+        free_vcpus: i64 = 8, "RUNTAB_LEDGER_FREE_VCPUS";
+        /// Most memory of a sandbox that runs on free hours alone, in MiB.
+        free_memory_mib: i64 = 16 * 1_024, "RUNTAB_LEDGER_FREE_MEMORY_MIB";
+        /// Most disk of a sandbox that runs on free hours alone, in MiB.
+        free_storage_mib: i64 = 20 * 1_024, "RUNTAB_LEDGER_FREE_STORAGE_MIB";
+        /// Most commands of one batch, which is one commit.
+        batch_commands_max: i64 = 1_024, "RUNTAB_LEDGER_BATCH_COMMANDS_MAX";
+        /// Most samples of one batch, so that an admission never waits long behind samples.
+        batch_samples_max: i64 = 200, "RUNTAB_LEDGER_BATCH_SAMPLES_MAX";
+        /// Most commands that wait; more are answered 503 at once.
+        queue_commands_max: i64 = 16_384, "RUNTAB_LEDGER_QUEUE_COMMANDS_MAX";
+        /// Most sample slices that wait; more are answered 503 at once.
+        queue_slices_max: i64 = 4_096, "RUNTAB_LEDGER_QUEUE_SLICES_MAX";
+    }
+}
+
+impl Ledger {
+    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+        bounded("settle_after_seconds", self.settle_after_seconds, 0, 86_400)?;
+        bounded("welcome_hours", self.welcome_hours, 0, GRANT_HOURS_MAX)?;
+        bounded("free_vcpus", self.free_vcpus, 1, VCPUS_MAX)?;
+        bounded("free_memory_mib", self.free_memory_mib, 1, MEBIBYTES_MAX)?;
+        bounded("free_storage_mib", self.free_storage_mib, 0, MEBIBYTES_MAX)?;
+        bounded("batch_commands_max", self.batch_commands_max, 1, 65_536)?;
+        bounded("batch_samples_max", self.batch_samples_max, 1, 10_000)?;
+        bounded("queue_commands_max", self.queue_commands_max, 1, 1_000_000)?;
+        bounded("queue_slices_max", self.queue_slices_max, 1, 1_000_000)
+    }
+
+    /// [`Ledger::settle_after_seconds`] in milliseconds.
+    #[must_use]
+    pub fn settle_after_ms(&self) -> i64 {
+        self.settle_after_seconds.saturating_mul(1_000)
+    }
+
+    /// The largest shape that free hours cover. `None` only where [`super::Settings`] was not checked.
+    #[must_use]
+    pub fn free_shape(&self) -> Option<Shape> {
+        Some(Shape { vcpus: Vcpus::new(self.free_vcpus)?, memory: MebiBytes::new(self.free_memory_mib)? })
+    }
+
+    /// The largest disk that free hours cover. `None` only where [`super::Settings`] was not checked.
+    #[must_use]
+    pub fn free_disk(&self) -> Option<MebiBytes> {
+        MebiBytes::new(self.free_storage_mib)
+    }
+}

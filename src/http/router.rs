@@ -1,0 +1,76 @@
+//! Every route on one page.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::get;
+use tower_http::decompression::RequestDecompressionLayer;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::problem::Failure;
+use super::routes::{accounts, costs, dashboard, grants, keys, leases, ops, rate_cards, samples, sandboxes, tokens};
+use super::{AppState, Shared, layers, openapi};
+use crate::wire::problem::Code;
+
+/// The whole program as a service: the API, the probes and the dashboard, with all layers.
+pub fn router(state: AppState) -> Router {
+    let state = Arc::new(state);
+    let (api, probes) = (api().split_for_parts().0, probes().split_for_parts().0);
+    let api = layers::for_api(with_fallbacks(api).fallback(no_route), &state);
+    layers::for_all(api.merge(with_fallbacks(probes)), &state).with_state(state)
+}
+
+/// Everything below `/v1`: needs a token.
+#[rustfmt::skip]
+pub(super) fn api() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(openapi::head())
+        // customers
+        .routes(routes!(accounts::create, accounts::list))
+        .routes(routes!(accounts::get, accounts::update))
+        .routes(routes!(keys::create, keys::list))
+        .routes(routes!(keys::get, keys::update, keys::revoke))
+        .routes(routes!(keys::rotate))
+        .routes(routes!(keys::introspect))
+        .routes(routes!(grants::create, grants::list))
+        .routes(routes!(rate_cards::create, rate_cards::list))
+        .routes(routes!(rate_cards::remove))
+        .routes(routes!(rate_cards::in_force, rate_cards::return_to_default))
+        .routes(routes!(tokens::list))
+        .routes(routes!(tokens::revoke))
+        // leases and sandboxes
+        .routes(routes!(leases::admit, leases::list))
+        .routes(routes!(leases::quote))
+        .routes(routes!(leases::get))
+        .routes(routes!(leases::extend))
+        .routes(routes!(leases::end))
+        .routes(routes!(leases::move_to_host))
+        .routes(routes!(sandboxes::list))
+        .routes(routes!(sandboxes::get, sandboxes::put, sandboxes::delete))
+        // samples: the only bodies that may be compressed
+        .merge(OpenApiRouter::new().routes(routes!(samples::ingest)).layer(RequestDecompressionLayer::new()))
+        // reading
+        .routes(routes!(costs::of_account))
+        .routes(routes!(costs::of_all))
+        .routes(routes!(costs::balance))
+        // trying things out
+        .routes(routes!(ops::move_test_clock))
+}
+
+/// What needs no token.
+pub(super) fn probes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(ops::alive))
+        .routes(routes!(ops::ready))
+        .routes(routes!(ops::metrics))
+        .routes(routes!(ops::document))
+        .route("/", get(dashboard::page))
+}
+
+fn with_fallbacks(router: Router<Shared>) -> Router<Shared> {
+    router.method_not_allowed_fallback(async || Failure::new(Code::MethodNotAllowed, "see Allow for the methods"))
+}
+
+async fn no_route() -> Failure {
+    Failure::new(Code::NotFound, "there is no such route; see /openapi.json")
+}

@@ -1,0 +1,60 @@
+//! Handlers: read the request, ask the ledger, show the answer.
+
+pub(super) mod accounts;
+pub(super) mod costs;
+pub(super) mod dashboard;
+pub(super) mod grants;
+pub(super) mod keys;
+pub(super) mod leases;
+pub(super) mod ops;
+pub(super) mod rate_cards;
+pub(super) mod samples;
+pub(super) mod sandboxes;
+pub(super) mod tokens;
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::extract::List;
+use super::problem::Answer;
+use crate::ledger::view::Listed;
+use crate::wire::page::Page;
+
+/// Which page of a list.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "documents what extract::Query reads")]
+struct PageParams {
+    /// Most items of the page.
+    #[param(minimum = 1, maximum = 1_000, default = 100)]
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+fn ok(body: impl Serialize) -> Answer {
+    Ok(Json(body).into_response())
+}
+
+/// 201 for what this request made, 200 for what was there already.
+fn made(fresh: bool, body: impl Serialize) -> Answer {
+    let status = if fresh { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(body)).into_response())
+}
+
+fn gone() -> Response {
+    StatusCode::NO_CONTENT.into_response()
+}
+
+fn page<V, T>(list: &List<'_>, listed: &Listed<V>) -> Answer
+where
+    T: ToSchema + Serialize + for<'v> From<&'v V>,
+{
+    ok(Page::<T> {
+        items: listed.items.iter().map(T::from).collect(),
+        next_cursor: listed.next.as_deref().map(|key| list.seal(key)),
+    })
+}

@@ -1,0 +1,101 @@
+//! Samples of hosts: row by row, answered after the commit.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Request, State};
+
+use super::ok;
+use crate::http::Shared;
+use crate::http::auth::Reporter;
+use crate::http::extract::{NoQuery, media_type, read_body};
+use crate::http::problem::{Answer, Failure};
+use crate::ingest::ndjson::{BadBatch, Rows, read_array, read_lines};
+use crate::ledger::command::{Ingest, SampleOutcome};
+use crate::telemetry::metrics::Metrics;
+use crate::wire::problem::Code;
+use crate::wire::sample::{Ingested, NewSample, RejectedSample};
+
+/// Takes at most 10,000 samples; one bad sample never spoils its batch. Bodies may be compressed with gzip or zstd and
+/// have at most 8 MiB when they are not.
+#[utoipa::path(post, path = "/v1/samples", operation_id = "ingest_samples", tag = "samples",
+    request_body(content(
+        (Vec<NewSample> = "application/json"),
+        (String = "application/x-ndjson"),
+    )),
+    responses((status = 200, description = "What became of each.", body = Ingested)))]
+pub(in crate::http) async fn ingest(
+    Reporter(host): Reporter,
+    _: NoQuery,
+    State(state): State<Shared>,
+    request: Request,
+) -> Answer {
+    let read = match media_type(request.headers()) {
+        Some("application/json") => read_array,
+        Some("application/x-ndjson") => read_lines,
+        Some(_) | None => {
+            let detail = "send Content-Type: application/json or application/x-ndjson";
+            return Err(Failure::new(Code::UnsupportedMediaType, detail));
+        }
+    };
+    let body = read_body(request, state.settings.samples_bytes_max).await?;
+    let rows = read(&body)?;
+    drop(body);
+    let Rows { samples, indices, rejected } = rows;
+    let outcomes = if samples.is_empty() { Vec::new() } else { state.ledger.ingest(Ingest { host, samples }).await? };
+    let answer = merged(&indices, &outcomes, rejected);
+    count(&state.metrics, &answer);
+    ok(answer)
+}
+
+impl From<BadBatch> for Failure {
+    fn from(bad: BadBatch) -> Self {
+        match bad {
+            BadBatch::NotJson(fault) => fault.into(),
+            BadBatch::NoArray(invalid) => invalid.into(),
+            BadBatch::TooMany => Self::new(Code::PayloadTooLarge, "send at most 10,000 samples in one request"),
+        }
+    }
+}
+
+/// What the ledger said of the good rows, and the bad rows, in the order of the request.
+fn merged(indices: &[usize], outcomes: &[SampleOutcome], unreadable: Vec<RejectedSample>) -> Ingested {
+    let mut answer = Ingested { rejected: unreadable, ..Ingested::default() };
+    for (index, outcome) in indices.iter().zip(outcomes) {
+        match outcome {
+            SampleOutcome::Accepted => answer.accepted = answer.accepted.saturating_add(1),
+            SampleOutcome::Duplicate => answer.duplicates = answer.duplicates.saturating_add(1),
+            SampleOutcome::Rejected(code) => answer.rejected.push(RejectedSample::new(*index, *code)),
+        }
+    }
+    answer.rejected.sort_by_key(|row| row.index);
+    answer
+}
+
+fn count(metrics: &Metrics, answer: &Ingested) {
+    let mut outcomes = BTreeMap::from([("accepted", answer.accepted), ("duplicate", answer.duplicates)]);
+    for row in &answer.rejected {
+        let count = outcomes.entry(row.code).or_default();
+        *count = count.saturating_add(1);
+    }
+    for (outcome, count) in outcomes {
+        metrics.samples(outcome, u64::try_from(count).unwrap_or(u64::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::merged;
+    use crate::domain::sample::RejectCode;
+    use crate::ledger::command::SampleOutcome::{Accepted, Duplicate, Rejected};
+    use crate::wire::sample::RejectedSample;
+
+    #[test]
+    fn rejections_are_in_the_order_of_the_request() {
+        let unreadable = vec![RejectedSample::unreadable(1, "no".to_owned())];
+        let outcomes = [Rejected(RejectCode::Future), Accepted, Duplicate, Rejected(RejectCode::Conflict)];
+        let answer = merged(&[0, 2, 3, 4], &outcomes, unreadable);
+        assert_eq!((answer.accepted, answer.duplicates), (1, 1));
+        let rejected: Vec<_> = answer.rejected.iter().map(|row| (row.index, row.code)).collect();
+        assert_eq!(rejected, [(0, "future"), (1, "invalid_sample"), (4, "conflict")]);
+    }
+}

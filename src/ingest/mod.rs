@@ -1,0 +1,3 @@
+//! Samples from the outside world.
+
+pub mod ndjson;

@@ -1,0 +1,3 @@
+//! Jobs: what the engine does by itself from time to time. Nothing that is billed or decided depends on them.
+
+pub mod settle;

@@ -1,0 +1,203 @@
+//! Commands that are carried out alone, each in a transaction of its own: customers, tokens, and quotes.
+//!
+//! They are rare, and some begin counters from what is stored; so no other command shares their working set.
+
+use std::collections::BTreeSet;
+
+use super::batch::{Engine, told};
+use super::command::{
+    AddRateCard, AdmitRequest, CommandError, CreateAccount, CreateGrant, CreateKey, Made, Quote, RemoveRateCard,
+    ReturnToDefault, Role, SecretDigest, Token, UpdateAccount, UpdateKey,
+};
+use super::working_set::WorkingSet;
+use super::{Answer, gate};
+use crate::domain::customer::{Account, Key};
+use crate::domain::free_hours::Grant;
+use crate::domain::id::{AccountId, KeyId, RateCardId, TokenId};
+use crate::domain::rate_card::RateCardEntry;
+use crate::domain::time::Day;
+use crate::store::shapes::{TokenRecord, TokenRole};
+use crate::store::{Lane, StoreError, Tx};
+
+/// A command that is carried out alone.
+#[derive(Clone, Debug)]
+pub enum Alone {
+    /// Makes an account.
+    CreateAccount(CreateAccount),
+    /// Changes an account.
+    UpdateAccount(UpdateAccount),
+    /// Makes a key.
+    CreateKey(CreateKey),
+    /// Changes a key.
+    UpdateKey(UpdateKey),
+    /// Gives a key another secret.
+    RotateKey(AccountId, KeyId, SecretDigest),
+    /// Revokes a key.
+    RevokeKey(AccountId, KeyId),
+    /// Grants free time.
+    CreateGrant(CreateGrant),
+    /// Adds a rate card.
+    AddRateCard(AddRateCard),
+    /// Returns an account to the default card.
+    ReturnToDefault(ReturnToDefault),
+    /// Removes a rate card.
+    RemoveRateCard(RemoveRateCard),
+    /// Makes an operator token.
+    CreateToken(TokenId, Role, String, SecretDigest),
+    /// Revokes an operator token.
+    RevokeToken(TokenId),
+    /// Asks what an admission would answer.
+    Quote(AdmitRequest),
+}
+
+/// What such a command answers.
+#[derive(Clone, Debug)]
+pub enum AloneAnswer {
+    /// An account.
+    Account(Made<Account>),
+    /// A key.
+    Key(Made<Key>),
+    /// A grant.
+    Grant(Made<Grant>),
+    /// A rate card's entry.
+    RateCard(Box<Made<RateCardEntry>>),
+    /// A token.
+    Token(Token),
+    /// A quote.
+    Quote(Quote),
+    /// Done.
+    Done,
+}
+
+impl Engine {
+    /// Carries out one such command in a transaction of its own.
+    pub(super) async fn alone(&self, command: &Alone) -> Answer<AloneAnswer> {
+        self.try_alone(command).await.unwrap_or_else(|error| Err(told(error)))
+    }
+
+    async fn try_alone(&self, command: &Alone) -> Result<Answer<AloneAnswer>, StoreError> {
+        let (mut tx, mut set) = self.begin(Lane::Decision).await?;
+        if let Alone::Quote(request) = command {
+            // The transaction is let go: a quote changes nothing.
+            return Ok(gate::quote(&mut tx, &mut set, request).await?.map(AloneAnswer::Quote));
+        }
+        let answer = match command {
+            Alone::CreateToken(id, role, name, secret) => {
+                let answer = create_token(&mut tx, &set, id, role, name, secret).await?;
+                tx.commit().await?;
+                return Ok(Ok(answer));
+            }
+            Alone::RevokeToken(id) => {
+                let known = tx.delete_token(id).await?;
+                tx.commit().await?;
+                return Ok(if known { Ok(AloneAnswer::Done) } else { Err(CommandError::NotFound("token")) });
+            }
+            other => carry_out(&mut tx, &mut set, other).await?,
+        };
+        if answer.is_ok() {
+            self.finish(tx, &set).await?;
+        }
+        Ok(answer)
+    }
+}
+
+async fn create_token(
+    tx: &mut Tx,
+    set: &WorkingSet,
+    id: &TokenId,
+    role: &Role,
+    name: &str,
+    secret: &SecretDigest,
+) -> Result<AloneAnswer, StoreError> {
+    let kept = match role {
+        Role::Admin => TokenRole::Admin,
+        Role::ControlPlane => TokenRole::ControlPlane,
+        Role::Host(host) => TokenRole::Host(host.clone()),
+    };
+    let record = TokenRecord { id: id.clone(), role: kept, name: name.to_owned(), created_at: set.now };
+    tx.insert_token(&record, &secret.sha256).await?;
+    let token = Token { id: id.clone(), role: role.clone(), name: name.to_owned(), created_at: set.now };
+    Ok(AloneAnswer::Token(token))
+}
+
+async fn carry_out(tx: &mut Tx, set: &mut WorkingSet, command: &Alone) -> Result<Answer<AloneAnswer>, StoreError> {
+    if let Some(account) = account_of(command) {
+        load_customer(tx, set, account).await?;
+    }
+    let done = |()| AloneAnswer::Done;
+    let known = |key: Key| AloneAnswer::Key(Made { value: key, fresh: false });
+    let card = |made: Made<RateCardEntry>| AloneAnswer::RateCard(Box::new(made));
+    Ok(match command {
+        Alone::CreateAccount(command) => set.create_account(command).map(AloneAnswer::Account),
+        Alone::UpdateAccount(command) => {
+            set.update_account(command).map(|account| AloneAnswer::Account(Made { value: account, fresh: false }))
+        }
+        Alone::CreateKey(command) => {
+            load_key(tx, set, &command.account, &command.id).await?;
+            set.create_key(command).map(AloneAnswer::Key)
+        }
+        Alone::UpdateKey(command) => {
+            load_key(tx, set, &command.account, &command.id).await?;
+            set.update_key(command).map(known)
+        }
+        Alone::RotateKey(account, key, secret) => {
+            load_key(tx, set, account, key).await?;
+            set.rotate_key(account, key, secret).map(known)
+        }
+        Alone::RevokeKey(account, key) => {
+            load_key(tx, set, account, key).await?;
+            set.revoke_key(account, key).map(known)
+        }
+        Alone::CreateGrant(command) => set.create_grant(command).map(AloneAnswer::Grant),
+        Alone::AddRateCard(command) => {
+            let same_id = entry_of(tx, &command.card.id).await?;
+            let same_day = entry_on(tx, command.account.as_ref(), command.effective_on).await?;
+            set.add_rate_card(command, same_id.as_ref(), same_day.as_ref()).map(card)
+        }
+        Alone::ReturnToDefault(command) => {
+            let same_day = entry_on(tx, Some(&command.account), command.effective_on).await?;
+            set.return_to_default(command, same_day.as_ref()).map(card)
+        }
+        Alone::RemoveRateCard(command) => {
+            let entry = entry_of(tx, &command.id).await?;
+            set.remove_rate_card(command, entry.as_ref()).map(done)
+        }
+        Alone::CreateToken(..) | Alone::RevokeToken(_) | Alone::Quote(_) => Ok(AloneAnswer::Done),
+    })
+}
+
+fn account_of(command: &Alone) -> Option<&AccountId> {
+    match command {
+        Alone::CreateAccount(command) => Some(&command.id),
+        Alone::UpdateAccount(command) => Some(&command.id),
+        Alone::CreateKey(command) => Some(&command.account),
+        Alone::UpdateKey(command) => Some(&command.account),
+        Alone::RotateKey(account, ..) | Alone::RevokeKey(account, _) => Some(account),
+        Alone::CreateGrant(command) => Some(&command.account),
+        Alone::AddRateCard(command) => command.account.as_ref(),
+        Alone::ReturnToDefault(command) => Some(&command.account),
+        Alone::RemoveRateCard(_) | Alone::CreateToken(..) | Alone::RevokeToken(_) | Alone::Quote(_) => None,
+    }
+}
+
+async fn load_customer(tx: &mut Tx, set: &mut WorkingSet, account: &AccountId) -> Result<(), StoreError> {
+    let ids: BTreeSet<AccountId> = [account.clone()].into();
+    set.accounts.extend(tx.lock_accounts(&ids).await?.into_iter().map(|account| (account.id.clone(), account)));
+    set.take_grants(tx.grants(&ids).await?);
+    Ok(())
+}
+
+async fn load_key(tx: &mut Tx, set: &mut WorkingSet, account: &AccountId, key: &KeyId) -> Result<(), StoreError> {
+    let keys = tx.keys(&[(account.clone(), key.clone())].into()).await?;
+    set.keys.extend(keys.into_iter().map(|key| ((key.account.clone(), key.id.clone()), key)));
+    Ok(())
+}
+
+async fn entry_of(tx: &mut Tx, id: &RateCardId) -> Result<Option<RateCardEntry>, StoreError> {
+    Ok(tx.rate_cards_by_id(&[id.clone()].into()).await?.pop())
+}
+
+async fn entry_on(tx: &mut Tx, scope: Option<&AccountId>, day: Day) -> Result<Option<RateCardEntry>, StoreError> {
+    let entries = tx.rate_card_entries(&scope.cloned().into_iter().collect()).await?;
+    Ok(entries.into_iter().find(|entry| entry.account.as_ref() == scope && entry.effective_on == day))
+}

@@ -1,0 +1,399 @@
+//! Group commit: commands that wait are carried out together, in one transaction, and answered after its commit.
+//!
+//! A worker drains its lanes in turn: gate commands first (as many as wait, up to a cap), then what is done alone
+//! (customers, quotes), then ends and sandboxes, then one slice of samples; so that a lone admission waits behind one
+//! slice at most, and no lane starves. There is no timer that lingers for more. SQLite has one worker, for it has one
+//! writer; PostgreSQL has one for decisions and one for metering.
+//!
+//! Fails closed: what the store does not confirm is answered as unavailable. When a batch does not fit the store (a sum
+//! beyond 64 bits, a broken constraint), its commands are carried out one by one, so that only the one at fault fails.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::alone::{Alone, AloneAnswer};
+use super::command::{AdmitRequest, Admitted, CommandError, ExtendLease, SampleOutcome};
+use super::ingest::{Sent, ingest};
+use super::lives::{Life, LifeAnswer};
+use super::load;
+use super::working_set::{Rules, WorkingSet};
+use super::{Answer, gate, lives};
+use crate::clock::Clock;
+use crate::domain::lease::Lease;
+use crate::store::changes::Changes;
+use crate::store::{Lane, Store, StoreError, Tx};
+
+/// Bounds of batches and queues.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchLimits {
+    /// Most commands of one batch: bounds how long its rows stay locked.
+    pub commands_max: usize,
+    /// Most samples of one commit: a lone admission waits behind at most one such slice.
+    pub slice_samples_max: usize,
+    /// Most commands that wait in a lane; more are refused as unavailable.
+    pub queue_max: usize,
+}
+
+impl Default for BatchLimits {
+    fn default() -> Self {
+        Self { commands_max: 1_024, slice_samples_max: 200, queue_max: 20_000 }
+    }
+}
+
+/// A command and where its answer goes.
+#[derive(Debug)]
+pub struct Job<C, T> {
+    /// What is asked.
+    pub command: C,
+    /// Where the answer goes.
+    pub reply: oneshot::Sender<Answer<T>>,
+}
+
+/// A command that passes the gate.
+#[derive(Clone, Debug)]
+pub enum Gate {
+    /// New leases.
+    Admit(AdmitRequest),
+    /// More time for one.
+    Extend(ExtendLease),
+}
+
+/// What a gate command answers.
+#[derive(Clone, Debug)]
+pub enum Passed {
+    /// New leases (or known ones).
+    Admitted(Admitted),
+    /// The extended lease.
+    Extended(Box<Lease>),
+}
+
+/// The sending ends of a ledger's lanes.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    /// Gate commands.
+    pub gate: mpsc::Sender<Job<Gate, Passed>>,
+    /// What is carried out alone.
+    pub alone: mpsc::Sender<Job<Alone, AloneAnswer>>,
+    /// Ends, moves, sandboxes, settling.
+    pub lives: mpsc::Sender<Job<Life, LifeAnswer>>,
+    /// Slices of samples.
+    pub samples: mpsc::Sender<Job<Vec<Sent>, Vec<SampleOutcome>>>,
+}
+
+struct Inbox {
+    gate: mpsc::Receiver<Job<Gate, Passed>>,
+    alone: mpsc::Receiver<Job<Alone, AloneAnswer>>,
+    lives: mpsc::Receiver<Job<Life, LifeAnswer>>,
+    samples: mpsc::Receiver<Job<Vec<Sent>, Vec<SampleOutcome>>>,
+    /// A slice that was taken but did not fit the batch before.
+    held_over: Option<Job<Vec<Sent>, Vec<SampleOutcome>>>,
+}
+
+/// Carries out batches.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    /// Where rows are.
+    pub store: Store,
+    /// What time it is.
+    pub clock: Clock,
+    /// Settings that decisions read.
+    pub rules: Arc<Rules>,
+    /// Bounds.
+    pub limits: BatchLimits,
+    /// What is counted for operators.
+    pub tally: Arc<super::tally::Tally>,
+}
+
+/// Starts the workers. They end when `stop` is cancelled and everything that was accepted is answered.
+pub fn start(engine: &Engine, stop: &CancellationToken) -> (Lanes, Vec<tokio::task::JoinHandle<()>>) {
+    let max = engine.limits.queue_max;
+    let (gate, gate_in) = mpsc::channel(max);
+    let (alone, alone_in) = mpsc::channel(max);
+    let (lives, lives_in) = mpsc::channel(max);
+    let (samples, samples_in) = mpsc::channel(max);
+    let inbox = Inbox { gate: gate_in, alone: alone_in, lives: lives_in, samples: samples_in, held_over: None };
+    let worker = tokio::spawn(work(engine.clone(), inbox, stop.clone()));
+    (Lanes { gate, alone, lives, samples }, vec![worker])
+}
+
+async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
+    let mut stopping = false;
+    let (mut gates, mut alone, mut lives, mut slices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    loop {
+        let samples_max = engine.limits.slice_samples_max;
+        let commands_max = engine.limits.commands_max;
+        let waited = tokio::select! {
+            biased;
+            got = inbox.gate.recv_many(&mut gates, commands_max) => got > 0,
+            got = inbox.alone.recv_many(&mut alone, 1) => got > 0,
+            got = inbox.lives.recv_many(&mut lives, commands_max) => got > 0,
+            got = next_slices(&mut inbox.samples, &mut inbox.held_over, &mut slices, samples_max) => got > 0,
+            () = stop.cancelled(), if !stopping => {
+                stopping = true;
+                inbox.close();
+                true
+            }
+        };
+        // One of the lanes is closed and empty: so are they all, or will be; take what is left without waiting.
+        inbox.take_waiting(&mut gates, &mut alone, &mut lives, &mut slices, engine.limits);
+        let idle = gates.is_empty() && alone.is_empty() && lives.is_empty() && slices.is_empty();
+        if idle && !waited {
+            return;
+        }
+        engine.gates(std::mem::take(&mut gates)).await;
+        for job in std::mem::take(&mut alone) {
+            let answer = engine.alone(&job.command).await;
+            drop(job.reply.send(answer));
+        }
+        engine.lives(std::mem::take(&mut lives)).await;
+        engine.slices(std::mem::take(&mut slices)).await;
+    }
+}
+
+impl Inbox {
+    fn close(&mut self) {
+        self.gate.close();
+        self.alone.close();
+        self.lives.close();
+        self.samples.close();
+    }
+
+    /// Fills each batch up with what waits, without waiting.
+    fn take_waiting(
+        &mut self,
+        gates: &mut Vec<Job<Gate, Passed>>,
+        alone: &mut Vec<Job<Alone, AloneAnswer>>,
+        lives: &mut Vec<Job<Life, LifeAnswer>>,
+        slices: &mut Vec<Job<Vec<Sent>, Vec<SampleOutcome>>>,
+        limits: BatchLimits,
+    ) {
+        while gates.len() < limits.commands_max
+            && let Ok(job) = self.gate.try_recv()
+        {
+            gates.push(job);
+        }
+        if alone.is_empty() {
+            alone.extend(self.alone.try_recv().ok());
+        }
+        while lives.len() < limits.commands_max
+            && let Ok(job) = self.lives.try_recv()
+        {
+            lives.push(job);
+        }
+        if slices.is_empty()
+            && let Some(job) = self.held_over.take().or_else(|| self.samples.try_recv().ok())
+        {
+            slices.push(job);
+            fill_slices(&mut self.samples, &mut self.held_over, slices, limits.slice_samples_max);
+        }
+    }
+}
+
+async fn next_slices(
+    samples: &mut mpsc::Receiver<Job<Vec<Sent>, Vec<SampleOutcome>>>,
+    held_over: &mut Option<Job<Vec<Sent>, Vec<SampleOutcome>>>,
+    slices: &mut Vec<Job<Vec<Sent>, Vec<SampleOutcome>>>,
+    samples_max: usize,
+) -> usize {
+    match held_over.take() {
+        Some(job) => slices.push(job),
+        None => slices.extend(samples.recv().await),
+    }
+    fill_slices(samples, held_over, slices, samples_max);
+    slices.len()
+}
+
+/// Joins slices that wait, as long as they fit one commit.
+fn fill_slices(
+    samples: &mut mpsc::Receiver<Job<Vec<Sent>, Vec<SampleOutcome>>>,
+    held_over: &mut Option<Job<Vec<Sent>, Vec<SampleOutcome>>>,
+    slices: &mut Vec<Job<Vec<Sent>, Vec<SampleOutcome>>>,
+    samples_max: usize,
+) {
+    let mut count: usize = slices.iter().map(|job| job.command.len()).sum();
+    while count < samples_max && held_over.is_none() {
+        let Ok(job) = samples.try_recv() else { return };
+        count = count.saturating_add(job.command.len());
+        if count > samples_max {
+            *held_over = Some(job);
+        } else {
+            slices.push(job);
+        }
+    }
+}
+
+/// Whether a failure may be one command's alone, so that the others of its batch are worth another try.
+fn may_be_one(error: &StoreError) -> bool {
+    matches!(error, StoreError::Overflow | StoreError::Constraint(_))
+}
+
+/// How a failure of the store is told.
+pub fn told(error: StoreError) -> CommandError {
+    match error {
+        StoreError::Overflow => CommandError::Invalid {
+            pointer: String::new(),
+            detail: "a sum would be too large to be kept exactly".to_owned(),
+        },
+        StoreError::Unavailable(detail) | StoreError::Corrupt(detail) | StoreError::Constraint(detail) => {
+            tracing::error!(%detail, "the store did not carry out a batch");
+            CommandError::Unavailable(detail)
+        }
+    }
+}
+
+impl Engine {
+    /// Begins a transaction with an empty working set of its time.
+    pub async fn begin(&self, lane: Lane) -> Result<(Tx, WorkingSet), StoreError> {
+        let mut tx = self.store.begin(lane).await?;
+        let open_month = tx.open_month(true).await?;
+        let set = WorkingSet::new(self.clock.now(), Arc::clone(&self.rules), open_month);
+        Ok((tx, set))
+    }
+
+    /// Saves what changed and commits; a batch that changed nothing is only let go.
+    pub async fn finish(&self, mut tx: Tx, set: &WorkingSet) -> Result<(), StoreError> {
+        if set.saved_before || set.changes != Changes::default() {
+            tx.save(&set.changes).await?;
+            tx.commit().await?;
+            self.tally.count(set);
+        }
+        Ok(())
+    }
+
+    async fn gates(&self, jobs: Vec<Job<Gate, Passed>>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let (commands, replies): (Vec<Gate>, Vec<_>) = jobs.into_iter().map(|job| (job.command, job.reply)).unzip();
+        let answers = match self.try_gates(&commands).await {
+            Err(error) if may_be_one(&error) && commands.len() > 1 => {
+                let mut answers = Vec::with_capacity(commands.len());
+                for command in &commands {
+                    answers.extend(each(self.try_gates(std::slice::from_ref(command)).await, 1));
+                }
+                answers
+            }
+            outcome => each(outcome, commands.len()),
+        };
+        send(replies, answers);
+    }
+
+    async fn try_gates(&self, commands: &[Gate]) -> Result<Vec<Answer<Passed>>, StoreError> {
+        let (mut tx, mut set) = self.begin(Lane::Decision).await?;
+        let answers = gate::pass(&mut tx, &mut set, commands).await?;
+        self.finish(tx, &set).await?;
+        Ok(answers)
+    }
+
+    async fn lives(&self, jobs: Vec<Job<Life, LifeAnswer>>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let (commands, replies): (Vec<Life>, Vec<_>) = jobs.into_iter().map(|job| (job.command, job.reply)).unzip();
+        let answers = match self.try_lives(&commands).await {
+            Err(error) if may_be_one(&error) && commands.len() > 1 => {
+                let mut answers = Vec::with_capacity(commands.len());
+                for command in &commands {
+                    answers.extend(each(self.try_lives(std::slice::from_ref(command)).await, 1));
+                }
+                answers
+            }
+            outcome => each(outcome, commands.len()),
+        };
+        send(replies, answers);
+    }
+
+    async fn try_lives(&self, commands: &[Life]) -> Result<Vec<Answer<LifeAnswer>>, StoreError> {
+        let (mut tx, mut set) = self.begin(Lane::Meter).await?;
+        let answers = lives::carry_out(&mut tx, &mut set, commands).await?;
+        self.finish(tx, &set).await?;
+        Ok(answers)
+    }
+
+    async fn slices(&self, jobs: Vec<Job<Vec<Sent>, Vec<SampleOutcome>>>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let mut sent = Vec::new();
+        let mut replies = Vec::new();
+        for job in jobs {
+            replies.push((job.command.len(), job.reply));
+            sent.extend(job.command);
+        }
+        let outcome = match self.try_samples(&sent).await {
+            Err(error) if may_be_one(&error) => self.samples_apart(&sent).await,
+            outcome => outcome,
+        };
+        let mut outcomes = outcome.map_err(told).map(Vec::into_iter);
+        for (count, reply) in replies {
+            let answer = match &mut outcomes {
+                Ok(outcomes) => Ok(outcomes.by_ref().take(count).collect()),
+                Err(error) => Err(error.clone()),
+            };
+            // A caller that went away has its samples in the ledger all the same.
+            drop(reply.send(answer));
+        }
+    }
+
+    async fn try_samples(&self, sent: &[Sent]) -> Result<Vec<SampleOutcome>, StoreError> {
+        let (mut tx, mut set) = self.begin(Lane::Meter).await?;
+        let outcomes = ingest(&mut tx, &mut set, sent).await?;
+        self.finish(tx, &set).await?;
+        Ok(outcomes)
+    }
+
+    /// Takes samples one by one, so that the one whose sum does not fit is the only one that is rejected.
+    async fn samples_apart(&self, sent: &[Sent]) -> Result<Vec<SampleOutcome>, StoreError> {
+        let mut outcomes = Vec::with_capacity(sent.len());
+        for one in sent {
+            match self.try_samples(std::slice::from_ref(one)).await {
+                Ok(outcome) => outcomes.extend(outcome),
+                Err(StoreError::Overflow | StoreError::Constraint(_)) => {
+                    outcomes.push(SampleOutcome::Rejected(crate::domain::sample::RejectCode::InvalidSample));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(outcomes)
+    }
+}
+
+/// The answers of a batch, or its failure for each of its commands.
+fn each<T: Clone>(outcome: Result<Vec<Answer<T>>, StoreError>, count: usize) -> Vec<Answer<T>> {
+    match outcome {
+        Ok(answers) => answers,
+        Err(error) => vec![Err(told(error)); count],
+    }
+}
+
+fn send<T>(replies: Vec<oneshot::Sender<Answer<T>>>, answers: Vec<Answer<T>>) {
+    for (reply, answer) in replies.into_iter().zip(answers) {
+        // A caller that went away repeats the same id and gets the same answer.
+        drop(reply.send(answer));
+    }
+}
+
+/// Loads what is due of the accounts of refused commands, and settles it.
+pub async fn settle_due(
+    tx: &mut Tx,
+    set: &mut WorkingSet,
+    accounts: &std::collections::BTreeSet<crate::domain::id::AccountId>,
+) -> Result<(), StoreError> {
+    /// Most leases settled in one statement; a request settles at most that many times ten.
+    const DUE_MAX: i64 = 1_000;
+    for _ in 0..10 {
+        let found = load::due(tx, set, accounts, DUE_MAX).await?;
+        for account in accounts {
+            set.settle_due(account).map_err(|_| StoreError::Overflow)?;
+        }
+        if found == 0 || i64::try_from(found).is_ok_and(|found| found < DUE_MAX) {
+            return Ok(());
+        }
+        // What was settled is not saved yet, so the statement would find it again: save it first.
+        tx.save(&set.changes).await?;
+        set.fold_saved().map_err(|_| StoreError::Overflow)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! Loading: the rows that a batch touches, in a handful of statements, before its commands are applied.
+//!
+//! Order of locks: accounts, leases, sandboxes, counters; rows in the order of their keys. What is decided on is loaded
+//! after the locks. Rare rows (evidence around a late sample, hours of a correction) are loaded only where a command of
+//! the batch needs them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::command::{AdmitRequest, DeleteSandbox, EndLease, ExtendLease, PutSandbox};
+use super::working_set::{KeyKey, LeaseKey, SandboxKey, WorkingSet};
+use crate::domain::customer::Account;
+use crate::domain::free_hours::Grant;
+use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
+use crate::domain::lease::{EndReason, Lease};
+use crate::domain::time::{Day, Span, Timestamp};
+use crate::store::{StoreError, Tx};
+
+/// What loading answers.
+pub type Loaded<T> = Result<T, StoreError>;
+
+/// What a batch of gate commands names.
+#[derive(Debug, Default)]
+struct Named {
+    accounts: BTreeSet<AccountId>,
+    keys: BTreeSet<KeyKey>,
+    leases: BTreeSet<LeaseKey>,
+    extensions: BTreeSet<(AccountId, LeaseId, ExtendId)>,
+    /// From when on leases of a sandbox matter.
+    sandboxes: BTreeMap<SandboxKey, Timestamp>,
+}
+
+impl Named {
+    fn admission(&mut self, request: &AdmitRequest, now: Timestamp) {
+        let account = &request.account;
+        self.accounts.insert(account.clone());
+        self.keys.insert((account.clone(), request.key.clone()));
+        for asked in &request.leases {
+            self.leases.insert((account.clone(), asked.id.clone()));
+            self.leases.extend(asked.replaces.clone().map(|old| (account.clone(), old)));
+            self.sandbox(account, &asked.sandbox, asked.starts_at.unwrap_or(now));
+        }
+    }
+
+    fn extension(&mut self, command: &ExtendLease) {
+        self.accounts.insert(command.account.clone());
+        self.leases.insert((command.account.clone(), command.lease.clone()));
+        self.extensions.insert((command.account.clone(), command.lease.clone(), command.id.clone()));
+    }
+
+    fn sandbox(&mut self, account: &AccountId, sandbox: &SandboxId, from: Timestamp) {
+        let at = self.sandboxes.entry((account.clone(), sandbox.clone())).or_insert(from);
+        *at = from.min(*at);
+    }
+}
+
+/// Loads what admissions and extensions read, account rows locked first.
+pub async fn gate(
+    tx: &mut Tx,
+    set: &mut WorkingSet,
+    admissions: &[&AdmitRequest],
+    extensions: &[&ExtendLease],
+) -> Loaded<()> {
+    let mut named = Named::default();
+    for request in admissions {
+        named.admission(request, set.now);
+    }
+    for command in extensions {
+        named.extension(command);
+    }
+    take_accounts(set, tx.lock_accounts(&named.accounts).await?);
+    let entries = tx.rate_card_entries(&named.accounts).await?;
+    set.take_rate_cards(&named.accounts, &entries);
+    if !extensions.is_empty() {
+        let known = tx.leases(&named.leases).await?;
+        for lease in &known {
+            named.keys.insert((lease.account.clone(), lease.key.clone()));
+            named.sandbox(&lease.account, &lease.sandbox, lease.effective_end());
+        }
+        let extensions = tx.extensions(&named.extensions).await?;
+        set.extensions
+            .extend(extensions.into_iter().map(|one| ((one.account.clone(), one.lease.clone(), one.id.clone()), one)));
+    }
+    let keys = tx.keys(&named.keys).await?;
+    set.keys.extend(keys.into_iter().map(|key| ((key.account.clone(), key.id.clone()), key)));
+    load_leases_and_sandboxes(tx, set, &named).await?;
+    load_cover(tx, set, &named.accounts).await?;
+    load_days(tx, set, &named, admissions, extensions).await?;
+    load_corrections(tx, set, admissions, extensions).await
+}
+
+fn take_accounts(set: &mut WorkingSet, accounts: Vec<Account>) {
+    set.accounts.extend(accounts.into_iter().map(|account| (account.id.clone(), account)));
+}
+
+/// Locks and loads named leases, those that meet the windows asked for, and the sandboxes.
+async fn load_leases_and_sandboxes(tx: &mut Tx, set: &mut WorkingSet, named: &Named) -> Loaded<()> {
+    let from: Vec<_> = named.sandboxes.iter().map(|((account, id), at)| (account.clone(), id.clone(), *at)).collect();
+    let meeting = tx.leases_meeting(&from).await?;
+    let mut ids = named.leases.clone();
+    ids.extend(meeting.iter().map(|lease| (lease.account.clone(), lease.id.clone())));
+    set.take_leases(tx.lock_leases(&ids).await?);
+    set.take_sandboxes(tx.lock_sandboxes(&from).await?);
+    Ok(())
+}
+
+/// Where no card is on file: grants and all unsettled leases of the account.
+async fn load_cover(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<AccountId>) -> Loaded<()> {
+    let uncovered = |id: &&AccountId| set.accounts.get(*id).is_some_and(|account| !account.card_on_file);
+    let cardless: BTreeSet<AccountId> = accounts.iter().filter(uncovered).cloned().collect();
+    if !cardless.is_empty() {
+        set.take_leases(tx.unsettled_leases(&cardless).await?);
+    }
+    // A replaced lease, or one that settles, posts time that may be free.
+    set.take_grants(tx.grants(accounts).await?);
+    Ok(())
+}
+
+async fn load_days(
+    tx: &mut Tx,
+    set: &mut WorkingSet,
+    named: &Named,
+    admissions: &[&AdmitRequest],
+    extensions: &[&ExtendLease],
+) -> Loaded<()> {
+    let mut days: BTreeSet<(AccountId, KeyId, Day)> = BTreeSet::new();
+    for request in admissions {
+        for asked in &request.leases {
+            let start = asked.starts_at.unwrap_or(set.now);
+            let window = Span { start, end: start.near(asked.timeout_ms) };
+            days.extend(window.by_day().map(|(day, _)| (request.account.clone(), request.key.clone(), day)));
+        }
+    }
+    for command in extensions {
+        let Some(lease) = set.leases.get(&(command.account.clone(), command.lease.clone())) else { continue };
+        // Several extensions of one lease may wait in one batch: each day up to the longest lease.
+        let window = Span { start: lease.window.end, end: lease.window.start.near(crate::domain::lease::LEASE_MS_MAX) };
+        days.extend(window.by_day().map(|(day, _)| (lease.account.clone(), lease.key.clone(), day)));
+    }
+    set.key_days.extend(tx.key_days(&days).await?);
+    let counted = |id: &AccountId| set.accounts.get(id).is_some_and(|account| account.counted_from.is_some());
+    if named.accounts.iter().any(counted) {
+        let days: BTreeSet<(AccountId, Day)> = days
+            .into_iter()
+            .filter(|(account, _, _)| counted(account))
+            .map(|(account, _, day)| (account, day))
+            .collect();
+        set.account_days.extend(tx.account_days(&days).await?);
+    }
+    Ok(())
+}
+
+/// Evidence and hours for replaced leases, extensions past a reading, and leases that start in the past.
+async fn load_corrections(
+    tx: &mut Tx,
+    set: &mut WorkingSet,
+    admissions: &[&AdmitRequest],
+    extensions: &[&ExtendLease],
+) -> Loaded<()> {
+    let mut cuts: BTreeMap<LeaseKey, Timestamp> = BTreeMap::new();
+    let mut reports: BTreeMap<SandboxKey, Timestamp> = BTreeMap::new();
+    for request in admissions {
+        for asked in &request.leases {
+            let start = asked.starts_at.unwrap_or(set.now);
+            if let Some(old) = &asked.replaces {
+                cuts.insert((request.account.clone(), old.clone()), start);
+            }
+            reports.insert((request.account.clone(), asked.sandbox.clone()), start);
+        }
+    }
+    for command in extensions {
+        let key = (command.account.clone(), command.lease.clone());
+        if let Some(lease) = set.leases.get(&key) {
+            let end = lease.window.end;
+            cuts.insert(key, end);
+        }
+    }
+    super::evidence::for_cuts(tx, set, &cuts).await?;
+    super::evidence::for_reports(tx, set, &reports).await
+}
+
+/// Loads what ends, deletions and registrations read. `locked`: whose account rows must be locked first.
+pub async fn lives(
+    tx: &mut Tx,
+    set: &mut WorkingSet,
+    leases: &BTreeSet<LeaseKey>,
+    ends: &[&EndLease],
+    puts: &[&PutSandbox],
+    deletes: &[&DeleteSandbox],
+) -> Loaded<()> {
+    let mut accounts: BTreeSet<AccountId> = leases.iter().map(|(account, _)| account.clone()).collect();
+    accounts.extend(puts.iter().map(|put| put.account.clone()));
+    accounts.extend(deletes.iter().map(|delete| delete.account.clone()));
+    load_accounts(tx, set, &accounts).await?;
+    let keys = puts.iter().map(|put| (put.account.clone(), put.key.clone())).collect();
+    let keys = tx.keys(&keys).await?;
+    set.keys.extend(keys.into_iter().map(|key| ((key.account.clone(), key.id.clone()), key)));
+    let mut named = Named { leases: leases.clone(), ..Named::default() };
+    for (account, sandbox) in puts.iter().map(|put| (&put.account, &put.sandbox)) {
+        named.sandbox(account, sandbox, set.now);
+    }
+    for (account, sandbox) in deletes.iter().map(|delete| (&delete.account, &delete.sandbox)) {
+        named.sandbox(account, sandbox, set.now);
+    }
+    let known = tx.leases(leases).await?;
+    let deleted: BTreeMap<LeaseKey, Timestamp> = ends
+        .iter()
+        .filter(|end| end.reason == EndReason::Delete)
+        .map(|end| ((end.account.clone(), end.lease.clone()), end.ended_at.unwrap_or(set.now)))
+        .collect();
+    let mut reports: BTreeMap<SandboxKey, Timestamp> = BTreeMap::new();
+    for lease in &known {
+        if let Some(at) = deleted.get(&(lease.account.clone(), lease.id.clone())) {
+            let at = (*at).min(lease.effective_end());
+            named.sandbox(&lease.account, &lease.sandbox, lease.window.start);
+            reports.insert((lease.account.clone(), lease.sandbox.clone()), at);
+        }
+    }
+    reports.extend(deletes.iter().map(|delete| ((delete.account.clone(), delete.sandbox.clone()), set.now)));
+    load_leases_and_sandboxes(tx, set, &named).await?;
+    super::evidence::for_cuts(tx, set, &cuts_of(set, ends)).await?;
+    super::evidence::for_reports(tx, set, &reports).await
+}
+
+/// Where ends cut leases: the earliest, where several wait.
+fn cuts_of(set: &WorkingSet, ends: &[&EndLease]) -> BTreeMap<LeaseKey, Timestamp> {
+    let mut cuts: BTreeMap<LeaseKey, Timestamp> = BTreeMap::new();
+    for end in ends {
+        let key = (end.account.clone(), end.lease.clone());
+        let Some(lease) = set.leases.get(&key) else { continue };
+        let at = match end.reason {
+            EndReason::Cancel => lease.window.start,
+            EndReason::HostLost => lease.metered_until(),
+            EndReason::Stop | EndReason::Pause | EndReason::Delete | EndReason::Replaced => {
+                end.ended_at.unwrap_or(set.now).min(lease.window.end)
+            }
+        };
+        let cut = cuts.entry(key).or_insert(at);
+        *cut = at.min(*cut);
+    }
+    cuts
+}
+
+/// Loads accounts with their prices and grants. Accounts with free time left are locked: their usage draws on it.
+pub(super) async fn load_accounts(tx: &mut Tx, set: &mut WorkingSet, ids: &BTreeSet<AccountId>) -> Loaded<()> {
+    let grants = tx.grants(ids).await?;
+    let drawing: BTreeSet<AccountId> =
+        grants.iter().filter(|grant| may_pay(grant)).map(|grant| grant.account.clone()).collect();
+    if drawing.is_empty() {
+        set.take_grants(grants);
+    } else {
+        take_accounts(set, tx.lock_accounts(&drawing).await?);
+        set.take_grants(tx.grants(ids).await?);
+    }
+    let rest: BTreeSet<AccountId> = ids.difference(&drawing).cloned().collect();
+    take_accounts(set, tx.accounts(&rest).await?);
+    let entries = tx.rate_card_entries(ids).await?;
+    set.take_rate_cards(ids, &entries);
+    Ok(())
+}
+
+/// Whether usage may still draw on a grant, or give back to it. A grant that lapsed pays for usage of its own days yet.
+fn may_pay(grant: &Grant) -> bool {
+    grant.left_ms() > 0 || grant.used_ms > 0
+}
+
+/// Loads leases of an account that are due to settle; answers how many there were.
+pub async fn due(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<AccountId>, limit: i64) -> Loaded<usize> {
+    let leases: Vec<Lease> = tx.due_leases(accounts, set.now, limit).await?;
+    let count = leases.len();
+    set.take_leases(leases);
+    set.due_loaded.extend(accounts.iter().cloned());
+    Ok(count)
+}

@@ -1,0 +1,176 @@
+//! Reads: each from one snapshot, priced by the cards of each day, adding up, and changing nothing.
+//!
+//! What is due to settle counts as settled, whether or not a sweep has run: reads subtract such holds.
+
+mod balance;
+mod costs;
+mod leases;
+mod sandboxes;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::batch::told;
+use super::command::{Page, Principal, Role, Token};
+use super::view::{CardsInForce, Listed};
+use super::{Answer, Ledger};
+use crate::domain::cost::Priced;
+use crate::domain::customer::{Account, Key};
+use crate::domain::free_hours::Grant;
+use crate::domain::id::{AccountId, KeyId};
+use crate::domain::lease::HourTotals;
+use crate::domain::rate_card::{PriceBook, RateCardEntry};
+use crate::domain::time::Day;
+use crate::store::shapes::{Bearer, TokenRecord, TokenRole};
+use crate::store::{StoreError, Tx};
+
+/// Cuts a list that was asked for one more row than wanted, and says where the next page begins.
+fn listed<T>(mut items: Vec<T>, limit: i64, key: impl Fn(&T) -> String) -> Listed<T> {
+    let limit = usize::try_from(limit).unwrap_or(0);
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| more).map(key);
+    Listed { items, next }
+}
+
+/// One row more than a page has, to know whether there is a next one.
+fn one_more(page: &Page) -> i64 {
+    page.limit.saturating_add(1)
+}
+
+/// Prices a day's usage: all of it at list, and what is to be paid.
+fn priced(book: &PriceBook, day: Day, totals: HourTotals) -> Result<Priced, StoreError> {
+    Ok(Priced { usage: totals.usage, list: book.price(day, totals.usage)?, net: book.price(day, totals.net()?)? })
+}
+
+impl Ledger {
+    async fn snapshot(&self) -> Answer<Tx> {
+        self.engine.store.read().await.map_err(told)
+    }
+
+    /// The price book of an account.
+    async fn book(&self, tx: &mut Tx, account: &AccountId) -> Result<Arc<PriceBook>, StoreError> {
+        let entries = tx.rate_card_entries(&[account.clone()].into()).await?;
+        Ok(Arc::new(PriceBook::new(self.engine.rules.list.clone(), account, &entries)))
+    }
+
+    /// Whether the store answers.
+    pub async fn ready(&self) -> Answer<()> {
+        self.engine.store.ready().await.map_err(told)
+    }
+
+    /// Whose secret has this SHA-256; `None` for nobody's, a revoked one's too.
+    pub async fn authenticate(&self, sha256: [u8; 32]) -> Answer<Option<Principal>> {
+        let mut tx = self.snapshot().await?;
+        let bearer = tx.bearer(&sha256).await.map_err(told)?;
+        Ok(bearer.map(|bearer| match bearer {
+            Bearer::Token(TokenRecord { role: TokenRole::Admin, .. }) => Principal::Admin,
+            Bearer::Token(TokenRecord { role: TokenRole::ControlPlane, .. }) => Principal::ControlPlane,
+            Bearer::Token(TokenRecord { role: TokenRole::Host(host), .. }) => Principal::Host(host),
+            Bearer::Key { account, key, read_only } => Principal::Customer { account, key, read_only },
+        }))
+    }
+
+    /// Accounts by id.
+    pub async fn accounts(&self, page: Page) -> Answer<Listed<Account>> {
+        let mut tx = self.snapshot().await?;
+        let found = tx.list_accounts(page.after.as_deref(), one_more(&page)).await.map_err(told)?;
+        Ok(listed(found, page.limit, |account| account.id.to_string()))
+    }
+
+    /// One account.
+    pub async fn account(&self, id: &AccountId) -> Answer<Option<Account>> {
+        let mut tx = self.snapshot().await?;
+        Ok(tx.accounts(&[id.clone()].into()).await.map_err(told)?.pop())
+    }
+
+    /// Keys of an account by id, revoked ones too.
+    pub async fn keys(&self, account: &AccountId, page: Page) -> Answer<Listed<Key>> {
+        let mut tx = self.snapshot().await?;
+        let found = tx.list_keys(account, page.after.as_deref(), one_more(&page)).await.map_err(told)?;
+        Ok(listed(found, page.limit, |key| key.id.to_string()))
+    }
+
+    /// One key.
+    pub async fn key(&self, account: &AccountId, key: &KeyId) -> Answer<Option<Key>> {
+        let mut tx = self.snapshot().await?;
+        Ok(tx.keys(&[(account.clone(), key.clone())].into()).await.map_err(told)?.pop())
+    }
+
+    /// Grants of an account by id.
+    pub async fn grants(&self, account: &AccountId, page: Page) -> Answer<Listed<Grant>> {
+        let mut tx = self.snapshot().await?;
+        let found = tx.list_grants(account, page.after.as_deref(), one_more(&page)).await.map_err(told)?;
+        Ok(listed(found, page.limit, |grant| grant.id.to_string()))
+    }
+
+    /// Rate cards: the default ones by day, then those of accounts. The first is `list`, which is in the settings.
+    pub async fn rate_cards(&self, page: Page) -> Answer<Listed<RateCardEntry>> {
+        let mut tx = self.snapshot().await?;
+        let after = page.after.as_deref().and_then(|text| text.rsplit_once('/'));
+        let after =
+            after.and_then(|(scope, day)| Some((AccountId::parse(scope).ok(), Day::from_index(day.parse().ok()?)?)));
+        let mut found = Vec::new();
+        if page.after.is_none() {
+            found.push(self.first_entry());
+        }
+        found.extend(
+            tx.list_rate_cards(after.as_ref().map(|(scope, day)| (scope.as_ref(), *day)), one_more(&page))
+                .await
+                .map_err(told)?,
+        );
+        Ok(listed(found, page.limit, |entry| {
+            let scope = entry.account.as_ref().map_or("", |account| account.as_str());
+            format!("{scope}/{}", entry.effective_on.index())
+        }))
+    }
+
+    /// The first default card, as an entry: it holds from the beginning of time.
+    fn first_entry(&self) -> RateCardEntry {
+        RateCardEntry {
+            account: None,
+            effective_on: crate::domain::time::Timestamp::EPOCH.day(),
+            card: Some(self.engine.rules.list.clone()),
+            created_at: crate::domain::time::Timestamp::EPOCH,
+        }
+    }
+
+    /// Today's card of an account, and what comes.
+    pub async fn cards_in_force(&self, account: &AccountId) -> Answer<CardsInForce> {
+        let mut tx = self.snapshot().await?;
+        let today = self.engine.clock.now().day();
+        let entries = tx.rate_card_entries(&[account.clone()].into()).await.map_err(told)?;
+        let book = PriceBook::new(self.engine.rules.list.clone(), account, &entries);
+        let mut coming: Vec<RateCardEntry> = entries.into_iter().filter(|entry| entry.effective_on > today).collect();
+        coming.sort_by(|left, right| (left.effective_on, &left.account).cmp(&(right.effective_on, &right.account)));
+        Ok(CardsInForce { card: book.on(today).clone(), coming })
+    }
+
+    /// Operator tokens by id.
+    pub async fn tokens(&self, page: Page) -> Answer<Listed<Token>> {
+        let mut tx = self.snapshot().await?;
+        let found = tx.list_tokens(page.after.as_deref(), one_more(&page)).await.map_err(told)?;
+        let token = |record: TokenRecord| Token {
+            id: record.id,
+            role: match record.role {
+                TokenRole::Admin => Role::Admin,
+                TokenRole::ControlPlane => Role::ControlPlane,
+                TokenRole::Host(host) => Role::Host(host),
+            },
+            name: record.name,
+            created_at: record.created_at,
+        };
+        Ok(listed(found.into_iter().map(token).collect(), page.limit, |token| token.id.to_string()))
+    }
+
+    /// The accounts of rows, for loading their prices.
+    async fn books(
+        &self,
+        tx: &mut Tx,
+        accounts: &BTreeSet<AccountId>,
+    ) -> Result<std::collections::BTreeMap<AccountId, PriceBook>, StoreError> {
+        let entries = tx.rate_card_entries(accounts).await?;
+        let list = &self.engine.rules.list;
+        Ok(accounts.iter().map(|id| (id.clone(), PriceBook::new(list.clone(), id, &entries))).collect())
+    }
+}

@@ -1,0 +1,36 @@
+//! What the ledger counts for operators, beside the rows: batches, refusals, and usage that came late.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use super::working_set::WorkingSet;
+use crate::domain::money::Cost;
+
+/// Counters since the process began; read by the metrics page.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Batches committed.
+    pub batches: AtomicU64,
+    /// Leases admitted.
+    pub admitted: AtomicU64,
+    /// Requests that the gate refused.
+    pub refused: AtomicU64,
+    /// Net cost that corrections added, in microdollars rounded down: late samples are billed, and counted here.
+    pub late_micros: AtomicI64,
+}
+
+impl Tally {
+    /// Counts a committed batch.
+    pub fn count(&self, set: &WorkingSet) {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        let many = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        self.admitted.fetch_add(many(set.changes.leases_added.len()), Ordering::Relaxed);
+        self.refused.fetch_add(many(set.changes.refusals.len()), Ordering::Relaxed);
+        let priced = set
+            .late
+            .iter()
+            .try_fold(Cost::ZERO, |sum, (account, day, usage)| sum.plus(set.prices(account).price(*day, *usage)?));
+        if let Ok(late) = priced.and_then(Cost::floor) {
+            self.late_micros.fetch_add(late.count(), Ordering::Relaxed);
+        }
+    }
+}

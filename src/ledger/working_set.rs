@@ -1,0 +1,264 @@
+//! The rows of one batch: what was loaded, as the commands of the batch have changed it, and what is to be saved.
+//!
+//! Commands are applied to it one after another; each sees what the ones before it did. Counters are read as the loaded
+//! value plus the batch's additions, and saved as additions only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::domain::Overflow;
+use crate::domain::admission::FreeCover;
+use crate::domain::customer::{Account, Key};
+use crate::domain::free_hours::{Draws, Grant, sort_for_drawing};
+use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
+use crate::domain::lease::{HourTotals, Lease};
+use crate::domain::limits::DayTotals;
+use crate::domain::rate_card::{PriceBook, RateCard, RateCardEntry};
+use crate::domain::sample::Reading;
+use crate::domain::sandbox::Sandbox;
+use crate::domain::storage_meter::{Holders, StoragePoint};
+use crate::domain::time::{Day, Hour, Month, Timestamp};
+use crate::domain::usage::Usage;
+use crate::store::changes::{Changes, Extension};
+
+/// Operators' settings that decisions read.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// How long after its end a lease settles without a sample that reaches the end, in milliseconds.
+    pub settle_after_ms: i64,
+    /// What free time covers where no card is on file.
+    pub cover: FreeCover,
+    /// Free time of a new account, in milliseconds.
+    pub welcome_ms: i64,
+    /// The first default rate card.
+    pub list: RateCard,
+}
+
+/// An account and a lease.
+pub type LeaseKey = (AccountId, LeaseId);
+/// An account and a sandbox.
+pub type SandboxKey = (AccountId, SandboxId);
+/// An account and a key.
+pub type KeyKey = (AccountId, KeyId);
+
+/// The rows of one batch.
+#[derive(Debug)]
+pub struct WorkingSet {
+    /// The time of the batch.
+    pub now: Timestamp,
+    /// Settings.
+    pub rules: Arc<Rules>,
+    /// The earliest month that is not closed.
+    pub open_month: Month,
+    /// Accounts.
+    pub accounts: BTreeMap<AccountId, Account>,
+    /// Keys.
+    pub keys: BTreeMap<KeyKey, Key>,
+    /// Prices of the accounts.
+    pub books: BTreeMap<AccountId, Arc<PriceBook>>,
+    /// Grants, sorted for drawing.
+    pub grants: BTreeMap<AccountId, Vec<Grant>>,
+    /// Leases.
+    pub leases: BTreeMap<LeaseKey, Lease>,
+    /// Which of the loaded leases are of a sandbox.
+    pub of_sandbox: BTreeMap<SandboxKey, BTreeSet<LeaseId>>,
+    /// Lives of sandboxes, ascending: from the one in force at the time asked for to the newest.
+    pub sandboxes: BTreeMap<SandboxKey, Vec<Sandbox>>,
+    /// Keys' days as loaded.
+    pub key_days: BTreeMap<(AccountId, KeyId, Day), DayTotals>,
+    /// Accounts' days as loaded.
+    pub account_days: BTreeMap<(AccountId, Day), DayTotals>,
+    /// Extensions that were asked for before.
+    pub extensions: BTreeMap<(AccountId, LeaseId, ExtendId), Extension>,
+    /// Hours of leases that are not open hours; a missing one is zero.
+    pub hours: BTreeMap<(LeaseKey, Hour), HourTotals>,
+    /// Draws of leases' hours; a missing one is empty.
+    pub draws: BTreeMap<(LeaseKey, Hour), Draws>,
+    /// Readings around late samples and early ends, ascending.
+    pub readings: BTreeMap<LeaseKey, Vec<Reading>>,
+    /// Samples at rest around late ones, ascending.
+    pub at_rest: BTreeMap<(SandboxKey, i64), Vec<StoragePoint>>,
+    /// Reports of storage around late ones, ascending; only those that count.
+    pub storage: BTreeMap<(SandboxKey, i64), Vec<StoragePoint>>,
+    /// To which key storage is attributed, where more than the latest lease matters.
+    pub holders: BTreeMap<(SandboxKey, i64), Holders>,
+    /// Accounts of which all leases that are due have been loaded.
+    pub due_loaded: BTreeSet<AccountId>,
+    /// Usage that corrections added, by account and day of use: late samples.
+    pub late: Vec<(AccountId, Day, Usage)>,
+    /// What is to be saved.
+    pub changes: Changes,
+    /// Whether some changes were saved already (not committed).
+    pub saved_before: bool,
+}
+
+impl WorkingSet {
+    /// An empty one.
+    #[must_use]
+    pub fn new(now: Timestamp, rules: Arc<Rules>, open_month: Month) -> Self {
+        Self {
+            now,
+            rules,
+            open_month,
+            accounts: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            books: BTreeMap::new(),
+            grants: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            of_sandbox: BTreeMap::new(),
+            sandboxes: BTreeMap::new(),
+            key_days: BTreeMap::new(),
+            account_days: BTreeMap::new(),
+            extensions: BTreeMap::new(),
+            hours: BTreeMap::new(),
+            draws: BTreeMap::new(),
+            readings: BTreeMap::new(),
+            at_rest: BTreeMap::new(),
+            storage: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            due_loaded: BTreeSet::new(),
+            late: Vec::new(),
+            changes: Changes::default(),
+            saved_before: false,
+        }
+    }
+
+    /// Takes note that the changes so far were saved: counters as loaded now have them in them.
+    pub fn fold_saved(&mut self) -> Result<(), Overflow> {
+        let saved = std::mem::take(&mut self.changes);
+        for (key, add) in saved.key_days {
+            let days = self.key_days.entry(key).or_default();
+            *days = days.plus(add)?;
+        }
+        for (key, add) in saved.account_days {
+            let days = self.account_days.entry(key).or_default();
+            *days = days.plus(add)?;
+        }
+        self.saved_before = true;
+        Ok(())
+    }
+
+    /// Takes in loaded leases; one that is there already stays as this batch has it.
+    pub fn take_leases(&mut self, leases: Vec<Lease>) {
+        for lease in leases {
+            let sandbox = (lease.account.clone(), lease.sandbox.clone());
+            self.of_sandbox.entry(sandbox).or_default().insert(lease.id.clone());
+            self.leases.entry((lease.account.clone(), lease.id.clone())).or_insert(lease);
+        }
+    }
+
+    /// Takes in loaded sandbox lives.
+    pub fn take_sandboxes(&mut self, sandboxes: Vec<Sandbox>) {
+        for sandbox in sandboxes {
+            let lives = self.sandboxes.entry((sandbox.account.clone(), sandbox.id.clone())).or_default();
+            if lives.iter().all(|life| life.life != sandbox.life) {
+                lives.push(sandbox);
+            }
+            lives.sort_by_key(|life| life.life);
+        }
+    }
+
+    /// Takes in loaded grants.
+    pub fn take_grants(&mut self, grants: Vec<Grant>) {
+        for grant in grants {
+            self.grants.entry(grant.account.clone()).or_default().push(grant);
+        }
+        for grants in self.grants.values_mut() {
+            sort_for_drawing(grants);
+        }
+    }
+
+    /// Makes the price books of the accounts from loaded entries.
+    pub fn take_rate_cards(&mut self, accounts: &BTreeSet<AccountId>, entries: &[RateCardEntry]) {
+        for account in accounts {
+            let book = PriceBook::new(self.rules.list.clone(), account, entries);
+            self.books.insert(account.clone(), Arc::new(book));
+        }
+    }
+
+    /// The prices of an account (the list's, where none were loaded: then nothing of the account is in this batch).
+    #[must_use]
+    pub fn prices(&self, account: &AccountId) -> Arc<PriceBook> {
+        self.books
+            .get(account)
+            .cloned()
+            .unwrap_or_else(|| Arc::new(PriceBook::new(self.rules.list.clone(), account, &[])))
+    }
+
+    /// A key's day, this batch's additions in it.
+    pub fn key_day(&self, account: &AccountId, key: &KeyId, day: Day) -> Result<DayTotals, Overflow> {
+        let at = (account.clone(), key.clone(), day);
+        let loaded = self.key_days.get(&at).copied().unwrap_or_default();
+        loaded.plus(self.changes.key_days.get(&at).copied().unwrap_or_default())
+    }
+
+    /// An account's day, this batch's additions in it.
+    pub fn account_day(&self, account: &AccountId, day: Day) -> Result<DayTotals, Overflow> {
+        let at = (account.clone(), day);
+        let loaded = self.account_days.get(&at).copied().unwrap_or_default();
+        loaded.plus(self.changes.account_days.get(&at).copied().unwrap_or_default())
+    }
+
+    /// Adds to a key's day, and to its account's where that is counted.
+    pub fn count(&mut self, account: &AccountId, key: &KeyId, day: Day, add: DayTotals) -> Result<(), Overflow> {
+        if add.is_zero() {
+            return Ok(());
+        }
+        let days = self.changes.key_days.entry((account.clone(), key.clone(), day)).or_default();
+        *days = days.plus(add)?;
+        let counted_from = self.accounts.get(account).and_then(|account| account.counted_from);
+        if counted_from.is_some_and(|first| first <= day) {
+            let days = self.changes.account_days.entry((account.clone(), day)).or_default();
+            *days = days.plus(add)?;
+        }
+        Ok(())
+    }
+
+    /// Notes a lease as changed, so that it is saved.
+    pub fn put_lease(&mut self, lease: Lease) {
+        let key = (lease.account.clone(), lease.id.clone());
+        match self.changes.leases_added.get_mut(&key) {
+            Some(added) => *added = lease.clone(),
+            None => drop(self.changes.leases_changed.insert(key.clone(), lease.clone())),
+        }
+        self.leases.insert(key, lease);
+    }
+
+    /// Adds a lease that was admitted.
+    pub fn add_lease(&mut self, lease: Lease) {
+        let key = (lease.account.clone(), lease.id.clone());
+        self.of_sandbox.entry((key.0.clone(), lease.sandbox.clone())).or_default().insert(key.1.clone());
+        self.changes.leases_added.insert(key.clone(), lease.clone());
+        self.leases.insert(key, lease);
+    }
+
+    /// The newest life of a sandbox.
+    #[must_use]
+    pub fn newest_life(&self, account: &AccountId, sandbox: &SandboxId) -> Option<&Sandbox> {
+        self.sandboxes.get(&(account.clone(), sandbox.clone())).and_then(|lives| lives.last())
+    }
+
+    /// A life of a sandbox.
+    #[must_use]
+    pub fn life(&self, account: &AccountId, sandbox: &SandboxId, life: i64) -> Option<&Sandbox> {
+        self.sandboxes.get(&(account.clone(), sandbox.clone()))?.iter().find(|known| known.life == life)
+    }
+
+    /// Notes a life of a sandbox as made or changed, so that it is saved.
+    pub fn put_sandbox(&mut self, sandbox: Sandbox) {
+        let key = (sandbox.account.clone(), sandbox.id.clone());
+        self.changes.sandboxes.insert((key.0.clone(), key.1.clone(), sandbox.life), sandbox.clone());
+        let lives = self.sandboxes.entry(key).or_default();
+        match lives.iter_mut().find(|known| known.life == sandbox.life) {
+            Some(known) => *known = sandbox,
+            None => lives.push(sandbox),
+        }
+    }
+
+    /// Loaded leases of a sandbox, by id.
+    pub fn leases_of(&self, account: &AccountId, sandbox: &SandboxId) -> impl Iterator<Item = &Lease> {
+        let ids = self.of_sandbox.get(&(account.clone(), sandbox.clone()));
+        let account = account.clone();
+        ids.into_iter().flatten().filter_map(move |id| self.leases.get(&(account.clone(), id.clone())))
+    }
+}

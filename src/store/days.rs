@@ -1,0 +1,168 @@
+//! Day counters of keys and accounts: loaded, and added to.
+
+use std::collections::BTreeSet;
+
+use crate::domain::id::{AccountId, KeyId};
+use crate::domain::limits::DayTotals;
+use crate::domain::time::Day;
+
+use super::changes::Changes;
+use super::statement::Statement;
+use super::{Answer, Rows, Tx, Value, all};
+
+macro_rules! day_columns {
+    ($before:literal, $after:literal) => {
+        concat!(
+            $before,
+            "used_run_ms",
+            $after,
+            ", ",
+            $before,
+            "used_cpu_used_us",
+            $after,
+            ", ",
+            $before,
+            "used_cpu_us",
+            $after,
+            ", ",
+            $before,
+            "used_memory_mib_ms",
+            $after,
+            ", ",
+            $before,
+            "used_storage_mib_ms",
+            $after,
+            ", ",
+            $before,
+            "reserved_run_ms",
+            $after,
+            ", ",
+            $before,
+            "reserved_cpu_used_us",
+            $after,
+            ", ",
+            $before,
+            "reserved_cpu_us",
+            $after,
+            ", ",
+            $before,
+            "reserved_memory_mib_ms",
+            $after,
+            ", ",
+            $before,
+            "reserved_storage_mib_ms",
+            $after
+        )
+    };
+}
+
+static KEY_DAYS: Statement = Statement::new(
+    "key days",
+    concat!(
+        "SELECT d.account_id, d.key_id, d.day, ",
+        day_columns!("d.", ""),
+        " FROM {rows account_id text, key_id text, day int}
+        {each key_days d: d.account_id = r.account_id AND d.day = r.day AND d.key_id = r.key_id} ORDER BY r.ord"
+    ),
+);
+static ACCOUNT_DAYS: Statement = Statement::new(
+    "account days",
+    concat!(
+        "SELECT d.account_id, d.day, ",
+        day_columns!("d.", ""),
+        " FROM {rows account_id text, day int}
+        {each account_days d: d.account_id = r.account_id AND d.day = r.day} ORDER BY r.ord"
+    ),
+);
+static KEY_DAYS_OF: Statement = Statement::new(
+    "key days of an account",
+    concat!(
+        "SELECT d.key_id, ",
+        day_columns!("d.", ""),
+        " FROM key_days d WHERE d.account_id = {text 1} AND d.day = {int 2} ORDER BY d.key_id"
+    ),
+);
+static ADD_KEY_DAYS: Statement = Statement::new(
+    "add key days",
+    concat!(
+        "INSERT INTO key_days ({columns}) SELECT {r.columns} FROM {rows account_id text, day int, key_id text | ",
+        day_columns!("", " int"),
+        "} WHERE true ORDER BY r.ord ON CONFLICT (account_id, day, key_id) DO UPDATE SET {add key_days}"
+    ),
+);
+static ADD_ACCOUNT_DAYS: Statement = Statement::new(
+    "add account days",
+    concat!(
+        "INSERT INTO account_days ({columns}) SELECT {r.columns} FROM {rows account_id text, day int | ",
+        day_columns!("", " int"),
+        "} WHERE true ORDER BY r.ord ON CONFLICT (account_id, day) DO UPDATE SET {add account_days}"
+    ),
+);
+static COUNT_FROM: Statement = Statement::new(
+    "count account days",
+    concat!(
+        "INSERT INTO account_days (account_id, day, ",
+        day_columns!("", ""),
+        ") SELECT d.account_id, d.day, ",
+        day_columns!("CAST(SUM(d.", ") AS BIGINT)"),
+        " FROM {rows account_id text, since int}
+        {each key_days d: d.account_id = r.account_id AND d.day >= r.since}
+        WHERE true GROUP BY d.account_id, d.day ORDER BY d.account_id, d.day
+        ON CONFLICT (account_id, day) DO NOTHING"
+    ),
+);
+pub(super) static STATEMENTS: &[&Statement] =
+    &[&KEY_DAYS, &ACCOUNT_DAYS, &KEY_DAYS_OF, &ADD_KEY_DAYS, &ADD_ACCOUNT_DAYS, &COUNT_FROM];
+
+impl Tx {
+    /// Keys' days.
+    pub async fn key_days(
+        &mut self,
+        ids: &BTreeSet<(AccountId, KeyId, Day)>,
+    ) -> Answer<Vec<((AccountId, KeyId, Day), DayTotals)>> {
+        let rows = Rows::of(ids, |rows, (account, key, day)| {
+            rows.text(account.as_str()).text(key.as_str()).int(day.index());
+        });
+        all(self.fetch_rows(&KEY_DAYS, &rows, &[]).await?, |row| {
+            Ok(((row.id()?, row.id()?, row.day()?), row.day_totals()?))
+        })
+    }
+
+    /// Accounts' days.
+    pub async fn account_days(
+        &mut self,
+        ids: &BTreeSet<(AccountId, Day)>,
+    ) -> Answer<Vec<((AccountId, Day), DayTotals)>> {
+        let rows = Rows::of(ids, |rows, (account, day)| {
+            rows.text(account.as_str()).int(day.index());
+        });
+        all(self.fetch_rows(&ACCOUNT_DAYS, &rows, &[]).await?, |row| Ok(((row.id()?, row.day()?), row.day_totals()?)))
+    }
+
+    /// All keys of an account that have a row on a day, by key.
+    pub async fn key_days_of(&mut self, account: &AccountId, day: Day) -> Answer<Vec<(KeyId, DayTotals)>> {
+        let values = [Value::text(account.as_str()), Value::int(day.index())];
+        all(self.fetch(&KEY_DAYS_OF, &values).await?, |row| Ok((row.id()?, row.day_totals()?)))
+    }
+
+    /// Begins accounts' own counters with the sums of their keys' as they are in the database, then adds to both.
+    pub(super) async fn save_days(&mut self, changes: &Changes) -> Answer<()> {
+        let begun = Rows::of(&changes.accounts_counted_from, |rows, (account, day)| {
+            rows.text(account.as_str()).int(day.index());
+        });
+        self.write(&COUNT_FROM, &begun).await?;
+        // In the order of the primary key, which has the day before the key.
+        let mut days: Vec<_> = changes.key_days.iter().collect();
+        days.sort_by(|((account, key, day), _), ((other_account, other_key, other_day), _)| {
+            (account, day, key).cmp(&(other_account, other_day, other_key))
+        });
+        let keys = Rows::try_of(days, |rows, ((account, key, day), totals)| {
+            rows.text(account.as_str()).int(day.index()).text(key.as_str()).day_totals(totals)
+        })?;
+        self.write(&ADD_KEY_DAYS, &keys).await?;
+        let accounts = Rows::try_of(&changes.account_days, |rows, ((account, day), totals)| {
+            rows.text(account.as_str()).int(day.index()).day_totals(totals)
+        })?;
+        self.write(&ADD_ACCOUNT_DAYS, &accounts).await.map(drop)
+    }
+}

@@ -1,0 +1,396 @@
+//! What differs between SQLite and PostgreSQL: connecting, locking, sending rows, and what an error means.
+//!
+//! The only file (with its two parts) that asks which back end it is. SQLite has one writer connection and a few that
+//! read; PostgreSQL has connections for each lane of writers and for readers.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::pool::PoolOptions;
+use sqlx::postgres::{PgConnectOptions, PgPool};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, ConnectOptions, Database, Transaction};
+
+use super::error::StoreError;
+use super::rows::{Rows, Value, Values};
+use super::statement::{Expanded, Statement};
+use super::{Lane, Options};
+
+mod row;
+mod words;
+
+pub(super) use row::Row;
+
+/// Statements that a connection keeps prepared: more than there are, so that none is ever prepared twice.
+const PREPARED_MAX: usize = 256;
+
+/// The connections to a database.
+#[derive(Clone, Debug)]
+pub(super) enum Backend {
+    /// One file, or memory.
+    Sqlite {
+        /// One connection.
+        writer: SqlitePool,
+        /// Connections that can't write; in memory, the writer.
+        readers: SqlitePool,
+    },
+    /// A server.
+    Postgres {
+        /// For [`Lane::Decision`].
+        decision: PgPool,
+        /// For [`Lane::Meter`].
+        meter: PgPool,
+        /// For snapshots.
+        readers: PgPool,
+    },
+}
+
+/// A transaction of either back end.
+#[derive(Debug)]
+pub(super) enum Connection {
+    /// SQLite's.
+    Sqlite(Transaction<'static, sqlx::Sqlite>),
+    /// PostgreSQL's.
+    Postgres(Transaction<'static, sqlx::Postgres>),
+}
+
+/// A connection pool's bounds; connections stay open.
+fn pool<DB: Database>(connections_max: u32, options: Options) -> PoolOptions<DB> {
+    PoolOptions::new()
+        .max_connections(connections_max.max(1))
+        .acquire_timeout(Duration::from_millis(options.wait_ms_max))
+        .idle_timeout(None)
+        .max_lifetime(None)
+}
+
+impl Backend {
+    /// Connects to `sqlite:PATH`, `sqlite::memory:` or `postgres://...`; a file that is not there is made.
+    pub(super) async fn open(url: &str, options: Options) -> Result<Self, StoreError> {
+        if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+            Self::open_postgres(url, options).await
+        } else if url.starts_with("sqlite:") {
+            Self::open_sqlite(url, options).await
+        } else {
+            // The address may hold a password: it is not repeated.
+            Err(StoreError::Unavailable("a database is sqlite:PATH or postgres://...".to_owned()))
+        }
+        .map_err(|error| match error {
+            StoreError::Corrupt(detail) => StoreError::Unavailable(detail),
+            other => other,
+        })
+    }
+
+    async fn open_sqlite(url: &str, options: Options) -> Result<Self, StoreError> {
+        let memory = url.contains(":memory:") || url.contains("mode=memory");
+        let mut connect = SqliteConnectOptions::from_str(url)
+            .map_err(|error| failed(&error))?
+            .create_if_missing(true)
+            .foreign_keys(false)
+            .busy_timeout(Duration::from_millis(options.wait_ms_max))
+            .statement_cache_capacity(PREPARED_MAX)
+            .disable_statement_logging();
+        if !memory {
+            // FULL: a commit that was answered outlives a loss of power.
+            connect = connect.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
+        }
+        let one = pool(1, options).test_before_acquire(false);
+        let writer = one.connect_with(connect.clone()).await.map_err(|error| failed(&error))?;
+        let readers = if memory {
+            writer.clone()
+        } else {
+            let few = pool(options.readers_max, options).test_before_acquire(false);
+            few.connect_with(connect.pragma("query_only", "on")).await.map_err(|error| failed(&error))?
+        };
+        Ok(Self::Sqlite { writer, readers })
+    }
+
+    async fn open_postgres(url: &str, options: Options) -> Result<Self, StoreError> {
+        let wait = options.wait_ms_max.to_string();
+        let connect = PgConnectOptions::from_str(url)
+            .map_err(|error| failed(&error))?
+            .application_name("runtab")
+            .statement_cache_capacity(PREPARED_MAX)
+            .options([
+                // A plan is made once, maybe while a table is empty: it has to be the one by key from the start.
+                ("plan_cache_mode", "force_generic_plan"),
+                ("enable_seqscan", "off"),
+                ("enable_hashjoin", "off"),
+                ("enable_mergejoin", "off"),
+                ("jit", "off"),
+                ("statement_timeout", wait.as_str()),
+                ("lock_timeout", wait.as_str()),
+                ("idle_in_transaction_session_timeout", wait.as_str()),
+            ])
+            .disable_statement_logging();
+        let open = async |connections_max| {
+            pool(connections_max, options).connect_with(connect.clone()).await.map_err(|error| failed(&error))
+        };
+        Ok(Self::Postgres {
+            decision: open(options.writers_max).await?,
+            meter: open(options.writers_max).await?,
+            readers: open(options.readers_max).await?,
+        })
+    }
+
+    /// Begins a batch that writes.
+    pub(super) async fn begin(&self, lane: Lane) -> Result<Connection, StoreError> {
+        match self {
+            Self::Sqlite { writer, .. } => writer.begin_with("BEGIN IMMEDIATE").await.map(Connection::Sqlite),
+            Self::Postgres { decision, meter, .. } => {
+                let pool = match lane {
+                    Lane::Decision => decision,
+                    Lane::Meter => meter,
+                };
+                pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await.map(Connection::Postgres)
+            }
+        }
+        .map_err(|error| failed(&error))
+    }
+
+    /// Begins a snapshot.
+    pub(super) async fn read(&self) -> Result<Connection, StoreError> {
+        match self {
+            Self::Sqlite { readers, .. } => readers.begin_with("BEGIN DEFERRED").await.map(Connection::Sqlite),
+            Self::Postgres { readers, .. } => {
+                let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+                readers.begin_with(begin).await.map(Connection::Postgres)
+            }
+        }
+        .map_err(|error| failed(&error))
+    }
+
+    /// Closes all connections.
+    pub(super) async fn close(&self) {
+        match self {
+            Self::Sqlite { writer, readers } => {
+                readers.close().await;
+                writer.close().await;
+            }
+            Self::Postgres { decision, meter, readers } => {
+                for pool in [decision, meter, readers] {
+                    pool.close().await;
+                }
+            }
+        }
+    }
+}
+
+type SqliteQuery<'q> = Query<'q, sqlx::Sqlite, <sqlx::Sqlite as Database>::Arguments>;
+type PostgresQuery<'q> = Query<'q, sqlx::Postgres, <sqlx::Postgres as Database>::Arguments>;
+
+fn sqlite_query<'q>(expanded: &'static Expanded, rows: Option<&Rows<'_>>, values: &[Value<'_>]) -> SqliteQuery<'q> {
+    let mut query = sqlx::query(expanded.sql.as_str());
+    if let Some(rows) = rows {
+        query = query.bind(rows.to_json());
+    }
+    for value in values {
+        query = match value {
+            Value::Text(text) => query.bind(text.map(str::to_owned)),
+            Value::Int(int) => query.bind(*int),
+            Value::Bytes(bytes) => query.bind(bytes.to_vec()),
+        };
+    }
+    query
+}
+
+fn postgres_query<'q>(expanded: &'static Expanded, rows: Option<&Rows<'_>>, values: &[Value<'_>]) -> PostgresQuery<'q> {
+    let mut query = sqlx::query(expanded.sql.as_str());
+    for column in rows.map_or(&[][..], Rows::columns) {
+        query = match column {
+            Values::Text(values) => query.bind(values.as_slice()),
+            Values::Int(values) => query.bind(values.as_slice()),
+            Values::Bytes(values) => query.bind(values.as_slice()),
+        };
+    }
+    for value in values {
+        query = match value {
+            Value::Text(text) => query.bind(*text),
+            Value::Int(int) => query.bind(*int),
+            Value::Bytes(bytes) => query.bind(*bytes),
+        };
+    }
+    query
+}
+
+impl Connection {
+    /// All rows that a statement answers.
+    pub(super) async fn fetch(
+        &mut self,
+        statement: &'static Statement,
+        rows: Option<&Rows<'_>>,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        match self {
+            Self::Sqlite(inside) => {
+                let query = sqlite_query(statement.expanded::<words::Sqlite>(), rows, values);
+                query.fetch_all(&mut **inside).await.map(|rows| rows.into_iter().map(Row::from).collect())
+            }
+            Self::Postgres(inside) => {
+                let query = postgres_query(statement.expanded::<words::Postgres>(), rows, values);
+                query.fetch_all(&mut **inside).await.map(|rows| rows.into_iter().map(Row::from).collect())
+            }
+        }
+        .map_err(|error| failed_in(statement.name, &error))
+    }
+
+    /// Runs a statement; answers how many rows it changed.
+    pub(super) async fn execute(
+        &mut self,
+        statement: &'static Statement,
+        rows: Option<&Rows<'_>>,
+        values: &[Value<'_>],
+    ) -> Result<u64, StoreError> {
+        match self {
+            Self::Sqlite(inside) => {
+                let query = sqlite_query(statement.expanded::<words::Sqlite>(), rows, values);
+                query.execute(&mut **inside).await.map(|done| done.rows_affected())
+            }
+            Self::Postgres(inside) => {
+                let query = postgres_query(statement.expanded::<words::Postgres>(), rows, values);
+                query.execute(&mut **inside).await.map(|done| done.rows_affected())
+            }
+        }
+        .map_err(|error| failed_in(statement.name, &error))
+    }
+
+    /// Whether other writers can be in the database at the same time, so that rows have to be locked.
+    pub(super) fn is_shared(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => false,
+            Self::Postgres(_) => true,
+        }
+    }
+
+    /// The server's clock in milliseconds, now and not at the transaction's begin; `None` when there is no server.
+    pub(super) async fn now_ms(&mut self) -> Result<Option<i64>, StoreError> {
+        match self {
+            Self::Sqlite(_) => Ok(None),
+            Self::Postgres(inside) => {
+                let clock = "SELECT FLOOR(EXTRACT(EPOCH FROM CLOCK_TIMESTAMP()) * 1000)::bigint";
+                let now = sqlx::query_scalar(clock).fetch_one(&mut **inside).await;
+                now.map(Some).map_err(|error| failed(&error))
+            }
+        }
+    }
+
+    /// Runs a script of several statements.
+    pub(super) async fn script(&mut self, script: &Script) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(inside) => sqlx::raw_sql(script.sqlite).execute(&mut **inside).await.map(drop),
+            Self::Postgres(inside) => sqlx::raw_sql(script.postgres).execute(&mut **inside).await.map(drop),
+        }
+        .map_err(|error| failed_in(script.name, &error))
+    }
+
+    /// The text of a script for this back end.
+    pub(super) fn text_of(&self, script: &Script) -> &'static str {
+        match self {
+            Self::Sqlite(_) => script.sqlite,
+            Self::Postgres(_) => script.postgres,
+        }
+    }
+
+    /// How the database would run a statement: its plan, a line a step.
+    pub(super) async fn plan(&mut self, statement: &'static Statement) -> Result<Vec<String>, StoreError> {
+        match self {
+            Self::Sqlite(inside) => {
+                let sql = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {}", statement.expanded::<words::Sqlite>().sql));
+                let rows = sqlx::query_as::<_, (i64, i64, i64, String)>(sql).fetch_all(&mut **inside).await;
+                rows.map(|rows| rows.into_iter().map(|row| row.3).collect())
+            }
+            Self::Postgres(inside) => {
+                let expanded = statement.expanded::<words::Postgres>();
+                let nulls = vec!["NULL"; expanded.parameters].join(", ");
+                let call = if nulls.is_empty() { "plan_of".to_owned() } else { format!("plan_of({nulls})") };
+                let prepare = AssertSqlSafe(format!("PREPARE plan_of AS {}", expanded.sql));
+                let explain = AssertSqlSafe(format!("EXPLAIN (COSTS OFF) EXECUTE {call}"));
+                let run = async {
+                    sqlx::raw_sql(prepare).execute(&mut **inside).await?;
+                    let rows = sqlx::raw_sql(explain).fetch_all(&mut **inside).await?;
+                    sqlx::raw_sql("DEALLOCATE plan_of").execute(&mut **inside).await?;
+                    rows.iter().map(|row| sqlx::Row::try_get(row, 0)).collect()
+                };
+                run.await
+            }
+        }
+        .map_err(|error| failed_in(statement.name, &error))
+    }
+
+    /// Makes it so.
+    pub(super) async fn commit(self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(inside) => inside.commit().await,
+            Self::Postgres(inside) => inside.commit().await,
+        }
+        .map_err(|error| failed(&error))
+    }
+}
+
+/// A script with a text for each back end.
+#[derive(Debug)]
+pub(super) struct Script {
+    /// Its file's name.
+    pub(super) name: &'static str,
+    /// SQLite's text.
+    pub(super) sqlite: &'static str,
+    /// PostgreSQL's text.
+    pub(super) postgres: &'static str,
+}
+
+fn failed_in(what: &str, error: &sqlx::Error) -> StoreError {
+    match failed(error) {
+        StoreError::Unavailable(detail) => StoreError::Unavailable(format!("{what}: {detail}")),
+        StoreError::Overflow => StoreError::Overflow,
+        StoreError::Corrupt(detail) => StoreError::Corrupt(format!("{what}: {detail}")),
+        StoreError::Constraint(detail) => StoreError::Constraint(format!("{what}: {detail}")),
+    }
+}
+
+/// What an error of the driver means to the caller.
+fn failed(error: &sqlx::Error) -> StoreError {
+    let detail = error.to_string();
+    match error {
+        sqlx::Error::Database(inside) => {
+            let code = inside.code().unwrap_or_default();
+            if inside.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some() {
+                sqlite_failed(&code, detail)
+            } else {
+                postgres_failed(&code, detail)
+            }
+        }
+        sqlx::Error::ColumnDecode { .. }
+        | sqlx::Error::Decode(_)
+        | sqlx::Error::ColumnNotFound(_)
+        | sqlx::Error::ColumnIndexOutOfBounds { .. }
+        | sqlx::Error::RowNotFound
+        | sqlx::Error::Encode(_) => StoreError::Corrupt(detail),
+        _ => StoreError::Unavailable(detail),
+    }
+}
+
+/// SQLite's result codes: <https://www.sqlite.org/rescode.html>. The low byte is the primary code.
+fn sqlite_failed(code: &str, detail: String) -> StoreError {
+    /// A STRICT column refused a value: a sum left 64 bits and became a real number.
+    const CONSTRAINT_DATATYPE: i64 = 3_091;
+    let code = code.parse::<i64>().unwrap_or(0);
+    match code % 256 {
+        _ if code == CONSTRAINT_DATATYPE || detail.contains("integer overflow") => StoreError::Overflow,
+        // BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL
+        5..=10 | 13..=15 => StoreError::Unavailable(detail),
+        19 => StoreError::Constraint(detail),
+        _ => StoreError::Corrupt(detail),
+    }
+}
+
+/// PostgreSQL's classes: <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
+fn postgres_failed(code: &str, detail: String) -> StoreError {
+    match (code, code.get(..2).unwrap_or_default()) {
+        ("22003", _) => StoreError::Overflow,
+        (_, "23") => StoreError::Constraint(detail),
+        // Connection, authorisation, invalid transaction state (read-only), rollback (deadlock), resources, locks,
+        // operator, system
+        (_, "08" | "28" | "25" | "40" | "53" | "55" | "57" | "58") => StoreError::Unavailable(detail),
+        _ => StoreError::Corrupt(detail),
+    }
+}

@@ -1,0 +1,96 @@
+//! The words of each back end: how the braces of a [`Statement`](super::super::statement::Statement) read in its SQL.
+
+use super::super::statement::{Column, Kind, Lock, Slot, Words};
+
+/// SQLite: rows come as one JSON text; one writer, so nothing is locked.
+#[derive(Debug)]
+pub(in super::super) struct Sqlite;
+
+/// PostgreSQL: rows come as one array a column.
+#[derive(Debug)]
+pub(in super::super) struct Postgres;
+
+impl Words for Sqlite {
+    const SLOT: Slot = Slot::Embedded;
+
+    fn row_parameters(_: &[Column<'_>]) -> usize {
+        1
+    }
+
+    fn rows(columns: &[Column<'_>]) -> String {
+        let values = columns.iter().enumerate().map(|(place, column)| {
+            let value = format!("value ->> '$[{place}]'");
+            match column.kind {
+                Kind::Text | Kind::Int => format!("{value} AS {}", column.name),
+                Kind::Bytes => format!("unhex({value}) AS {}", column.name),
+            }
+        });
+        format!("(SELECT key + 1 AS ord, {} FROM json_each($1)) AS r", values.collect::<Vec<_>>().join(", "))
+    }
+
+    fn parameter(number: usize, _: Kind) -> String {
+        format!("${number}")
+    }
+
+    fn each(_: Lock, table: &str, alias: &str, condition: &str) -> String {
+        // CROSS JOIN is SQLite's word for: in this order.
+        format!("CROSS JOIN {table} AS {alias} ON {condition}")
+    }
+
+    fn found(_: &str, _: &str, condition: &str) -> String {
+        format!("WHERE {condition}")
+    }
+
+    fn lock_share() -> &'static str {
+        ""
+    }
+}
+
+impl Words for Postgres {
+    const SLOT: Slot = Slot::Server;
+
+    fn row_parameters(columns: &[Column<'_>]) -> usize {
+        columns.len()
+    }
+
+    fn rows(columns: &[Column<'_>]) -> String {
+        let arrays = (1_usize..).zip(columns).map(|(number, column)| format!("${number}::{}[]", type_of(column.kind)));
+        let names = columns.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
+        format!("UNNEST({}) WITH ORDINALITY AS r({names}, ord)", arrays.collect::<Vec<_>>().join(", "))
+    }
+
+    fn parameter(number: usize, kind: Kind) -> String {
+        format!("${number}::{}", type_of(kind))
+    }
+
+    fn each(lock: Lock, table: &str, alias: &str, condition: &str) -> String {
+        let lock = match lock {
+            Lock::None => "",
+            Lock::Wait => " FOR NO KEY UPDATE",
+            Lock::Skip => " FOR NO KEY UPDATE SKIP LOCKED",
+        };
+        // OFFSET 0 keeps the planner from merging the sub-select into the query and turning the join around.
+        format!(
+            "CROSS JOIN LATERAL (SELECT {alias}.* FROM {table} AS {alias} WHERE {condition} OFFSET 0{lock}) AS {alias}"
+        )
+    }
+
+    fn found(table: &str, alias: &str, condition: &str) -> String {
+        format!(
+            "CROSS JOIN LATERAL (SELECT {alias}.ctid AS place FROM {table} AS {alias} WHERE {condition} OFFSET 0) \
+             AS found WHERE {alias}.ctid = found.place"
+        )
+    }
+
+    fn lock_share() -> &'static str {
+        "FOR SHARE"
+    }
+}
+
+fn type_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Text => "text",
+        Kind::Int => "bigint",
+        Kind::Bytes => "bytea",
+    }
+}

@@ -1,0 +1,33 @@
+//! What can go wrong in the store, chosen by what the caller can do about it.
+
+use crate::domain::Overflow;
+
+/// Why the store did not do what it was asked to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The database did not answer in time, is busy, full or read-only. Nothing is known to be done; try again.
+    #[error("the database is unavailable: {0}")]
+    Unavailable(String),
+    /// A quantity does not fit the 64 bits of a column. Nothing was saved.
+    #[error("a quantity is too large to be kept exactly")]
+    Overflow,
+    /// What is stored can't be read back: a bug, or somebody else wrote it.
+    #[error("stored data is corrupt: {0}")]
+    Corrupt(String),
+    /// A rule of the schema was broken: two running leases of one sandbox, a key taken twice, evidence rewritten.
+    #[error("a constraint of the database was broken: {0}")]
+    Constraint(String),
+}
+
+impl From<Overflow> for StoreError {
+    fn from(_: Overflow) -> Self {
+        Self::Overflow
+    }
+}
+
+impl StoreError {
+    /// [`StoreError::Corrupt`] about something by name.
+    pub(super) fn corrupt(what: &str) -> Self {
+        Self::Corrupt(what.to_owned())
+    }
+}

@@ -1,0 +1,148 @@
+//! Lists for people: by id after the last one seen, so that a page costs the same wherever it is.
+
+use crate::domain::customer::{Account, Key};
+use crate::domain::free_hours::Grant;
+use crate::domain::id::{AccountId, HostId, KeyId, SandboxId};
+use crate::domain::lease::Lease;
+use crate::domain::rate_card::RateCardEntry;
+use crate::domain::sandbox::Sandbox;
+use crate::domain::time::Day;
+
+use super::customers::{account, account_columns, grant, grant_columns, key, key_columns};
+use super::leases::{lease, lease_columns};
+use super::rate_cards::{DEFAULT_SCOPE, card_columns, entry};
+use super::sandboxes::{sandbox, sandbox_columns};
+use super::shapes::LeaseQuery;
+use super::statement::Statement;
+use super::{Answer, Tx, Value, all};
+
+static ACCOUNTS: Statement = Statement::new(
+    "list accounts",
+    concat!(
+        "SELECT ",
+        account_columns!(),
+        " FROM accounts a WHERE a.account_id > {text 1} ORDER BY a.account_id LIMIT {int 2}"
+    ),
+);
+static KEYS: Statement = Statement::new(
+    "list keys",
+    concat!(
+        "SELECT ",
+        key_columns!(),
+        " FROM keys k WHERE k.account_id = {text 1} AND k.key_id > {text 2} ORDER BY k.key_id LIMIT {int 3}"
+    ),
+);
+static GRANTS: Statement = Statement::new(
+    "list grants",
+    concat!(
+        "SELECT ",
+        grant_columns!(),
+        " FROM grants g WHERE g.account_id = {text 1} AND g.grant_id > {text 2} ORDER BY g.grant_id LIMIT {int 3}"
+    ),
+);
+static RATE_CARDS: Statement = Statement::new(
+    "list rate cards",
+    concat!(
+        "SELECT ",
+        card_columns!(),
+        " FROM rate_cards c WHERE (c.scope, c.effective_on) > ({text 1}, {int 2})
+        ORDER BY c.scope, c.effective_on LIMIT {int 3}"
+    ),
+);
+static LEASES: Statement = Statement::new(
+    "list leases",
+    concat!(
+        "SELECT ",
+        lease_columns!(),
+        " FROM leases l WHERE l.account_id = {text 1} AND l.lease_id > {text 2}
+        AND ({text 3} IS NULL OR l.key_id = {text 3}) AND ({text 4} IS NULL OR l.host_id = {text 4})
+        ORDER BY l.lease_id LIMIT {int 5}"
+    ),
+);
+static LEASES_OF_SANDBOX: Statement = Statement::new(
+    "list leases of a sandbox",
+    concat!(
+        "SELECT ",
+        lease_columns!(),
+        " FROM leases l WHERE l.account_id = {text 1} AND l.sandbox_id = {text 6} AND l.lease_id > {text 2}
+        AND ({text 3} IS NULL OR l.key_id = {text 3}) AND ({text 4} IS NULL OR l.host_id = {text 4})
+        ORDER BY l.lease_id LIMIT {int 5}"
+    ),
+);
+static SANDBOXES: Statement = Statement::new(
+    "list sandboxes",
+    concat!(
+        "SELECT ",
+        sandbox_columns!(),
+        " FROM sandboxes s WHERE s.account_id = {text 1} AND s.sandbox_id > {text 2}
+        AND NOT EXISTS (SELECT 1 FROM sandboxes n WHERE n.account_id = s.account_id AND n.sandbox_id = s.sandbox_id
+            AND n.life > s.life)
+        ORDER BY s.sandbox_id LIMIT {int 3}"
+    ),
+);
+pub(super) static STATEMENTS: &[&Statement] =
+    &[&ACCOUNTS, &KEYS, &GRANTS, &RATE_CARDS, &LEASES, &LEASES_OF_SANDBOX, &SANDBOXES];
+
+impl Tx {
+    /// Accounts by id after `after`, at most `limit`.
+    pub async fn list_accounts(&mut self, after: Option<&str>, limit: i64) -> Answer<Vec<Account>> {
+        let values = [Value::text(after.unwrap_or_default()), Value::int(limit)];
+        all(self.fetch(&ACCOUNTS, &values).await?, account)
+    }
+
+    /// An account's keys by id after `after`, at most `limit`.
+    pub async fn list_keys(&mut self, of: &AccountId, after: Option<&str>, limit: i64) -> Answer<Vec<Key>> {
+        all(self.fetch(&KEYS, &page(of, after, limit)).await?, key)
+    }
+
+    /// An account's grants by id after `after`, at most `limit`.
+    pub async fn list_grants(&mut self, of: &AccountId, after: Option<&str>, limit: i64) -> Answer<Vec<Grant>> {
+        all(self.fetch(&GRANTS, &page(of, after, limit)).await?, grant)
+    }
+
+    /// Rate card entries of all scopes, the default first, then by account; within a scope by day. `after`: scope
+    /// (`None`: the default) and day of the last one seen.
+    pub async fn list_rate_cards(
+        &mut self,
+        after: Option<(Option<&AccountId>, Day)>,
+        limit: i64,
+    ) -> Answer<Vec<RateCardEntry>> {
+        let (scope, day) = after.map_or((None, -1), |(scope, day)| (scope, day.index()));
+        let values = [Value::text(scope.map_or(DEFAULT_SCOPE, AccountId::as_str)), Value::int(day), Value::int(limit)];
+        all(self.fetch(&RATE_CARDS, &values).await?, entry)
+    }
+
+    /// An account's leases by id after `after`, at most `limit`; filtered.
+    pub async fn list_leases(
+        &mut self,
+        of: &AccountId,
+        query: &LeaseQuery,
+        after: Option<&str>,
+        limit: i64,
+    ) -> Answer<Vec<Lease>> {
+        let mut values = vec![
+            Value::text(of.as_str()),
+            Value::text(after.unwrap_or_default()),
+            Value::Text(query.key.as_ref().map(KeyId::as_str)),
+            Value::Text(query.host.as_ref().map(HostId::as_str)),
+            Value::int(limit),
+        ];
+        let statement = match query.sandbox.as_ref().map(SandboxId::as_str) {
+            Some(sandbox) => {
+                values.push(Value::text(sandbox));
+                &LEASES_OF_SANDBOX
+            }
+            None => &LEASES,
+        };
+        all(self.fetch(statement, &values).await?, lease)
+    }
+
+    /// The newest life of each of an account's sandboxes, by id after `after`, at most `limit`.
+    pub async fn list_sandboxes(&mut self, of: &AccountId, after: Option<&str>, limit: i64) -> Answer<Vec<Sandbox>> {
+        all(self.fetch(&SANDBOXES, &page(of, after, limit)).await?, sandbox)
+    }
+}
+
+fn page<'a>(of: &'a AccountId, after: Option<&'a str>, limit: i64) -> [Value<'a>; 3] {
+    [Value::text(of.as_str()), Value::text(after.unwrap_or_default()), Value::int(limit)]
+}

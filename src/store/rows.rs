@@ -1,0 +1,188 @@
+//! Rows that a caller gives to a statement, and values beside them.
+
+/// A value beside the rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value<'a> {
+    /// Text, or NULL.
+    Text(Option<&'a str>),
+    /// An integer, or NULL.
+    Int(Option<i64>),
+    /// Bytes.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Value<'a> {
+    /// Text.
+    pub(super) fn text(text: &'a str) -> Self {
+        Self::Text(Some(text))
+    }
+
+    /// An integer.
+    pub(super) fn int(int: i64) -> Self {
+        Self::Int(Some(int))
+    }
+}
+
+/// One column of the rows.
+#[derive(Clone, Debug)]
+pub(super) enum Values<'a> {
+    /// Text.
+    Text(Vec<Option<&'a str>>),
+    /// Integers.
+    Int(Vec<Option<i64>>),
+    /// Bytes.
+    Bytes(Vec<Option<&'a [u8]>>),
+}
+
+/// The rows of a row source, kept by column; each row is pushed value by value, in the order of the statement's
+/// columns, and closed by [`Rows::end`].
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rows<'a> {
+    columns: Vec<Values<'a>>,
+    place: usize,
+    count: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows that `push` writes, one for each item.
+    pub(super) fn of<T>(items: impl IntoIterator<Item = T>, mut push: impl FnMut(&mut Self, T)) -> Self {
+        let mut rows = Self::default();
+        for item in items {
+            push(&mut rows, item);
+            rows.end();
+        }
+        rows
+    }
+
+    /// [`Rows::of`] for rows that may not fit.
+    pub(super) fn try_of<T, E>(
+        items: impl IntoIterator<Item = T>,
+        mut push: impl FnMut(&mut Self, T) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mut rows = Self::default();
+        for item in items {
+            push(&mut rows, item)?;
+            rows.end();
+        }
+        Ok(rows)
+    }
+
+    /// Ends a row.
+    pub(super) fn end(&mut self) {
+        self.place = 0;
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The columns.
+    pub(super) fn columns(&self) -> &[Values<'a>] {
+        &self.columns
+    }
+
+    /// The column at the place of writing, made by `new` in the first row.
+    fn column(&mut self, new: impl FnOnce() -> Values<'a>) -> Option<&mut Values<'a>> {
+        if self.place == self.columns.len() {
+            self.columns.push(new());
+        }
+        let place = self.place;
+        self.place = place.saturating_add(1);
+        self.columns.get_mut(place)
+    }
+
+    /// Writes text.
+    pub(super) fn text(&mut self, text: &'a str) -> &mut Self {
+        self.opt_text(Some(text))
+    }
+
+    /// Writes text or NULL.
+    pub(super) fn opt_text(&mut self, text: Option<&'a str>) -> &mut Self {
+        if let Some(Values::Text(values)) = self.column(|| Values::Text(Vec::new())) {
+            values.push(text);
+        }
+        self
+    }
+
+    /// Writes an integer.
+    pub(super) fn int(&mut self, int: i64) -> &mut Self {
+        self.opt_int(Some(int))
+    }
+
+    /// Writes an integer or NULL.
+    pub(super) fn opt_int(&mut self, int: Option<i64>) -> &mut Self {
+        if let Some(Values::Int(values)) = self.column(|| Values::Int(Vec::new())) {
+            values.push(int);
+        }
+        self
+    }
+
+    /// Writes a truth value as 1 or 0.
+    pub(super) fn flag(&mut self, flag: bool) -> &mut Self {
+        self.int(i64::from(flag))
+    }
+
+    /// Writes bytes or NULL.
+    pub(super) fn opt_bytes(&mut self, bytes: Option<&'a [u8]>) -> &mut Self {
+        if let Some(Values::Bytes(values)) = self.column(|| Values::Bytes(Vec::new())) {
+            values.push(bytes);
+        }
+        self
+    }
+
+    /// Writes bytes.
+    pub(super) fn bytes(&mut self, bytes: &'a [u8]) -> &mut Self {
+        self.opt_bytes(Some(bytes))
+    }
+
+    /// The rows as a JSON array of arrays; bytes as hexadecimal text.
+    pub(super) fn to_json(&self) -> String {
+        let mut json = String::from("[");
+        for row in 0..self.count {
+            json.push_str(if row == 0 { "[" } else { ",[" });
+            for (place, column) in self.columns.iter().enumerate() {
+                if place > 0 {
+                    json.push(',');
+                }
+                column.write_json(row, &mut json);
+            }
+            json.push(']');
+        }
+        json.push(']');
+        json
+    }
+}
+
+impl Values<'_> {
+    fn write_json(&self, row: usize, json: &mut String) {
+        match self {
+            Self::Text(values) => match values.get(row).copied().flatten() {
+                Some(text) => json.push_str(&serde_json::Value::from(text).to_string()),
+                None => json.push_str("null"),
+            },
+            Self::Int(values) => match values.get(row).copied().flatten() {
+                Some(int) => json.push_str(&int.to_string()),
+                None => json.push_str("null"),
+            },
+            Self::Bytes(values) => match values.get(row).copied().flatten() {
+                Some(bytes) => {
+                    json.push('"');
+                    json.extend(bytes.iter().flat_map(|byte| [hex(byte >> 4), hex(byte & 15)]));
+                    json.push('"');
+                }
+                None => json.push_str("null"),
+            },
+        }
+    }
+}
+
+fn hex(nibble: u8) -> char {
+    char::from_digit(u32::from(nibble), 16).unwrap_or('0')
+}

@@ -1,0 +1,130 @@
+//! Saving a batch: a handful of statements, counters last; and what is written of a lease.
+
+use crate::domain::id::{HostId, LeaseId};
+use crate::domain::lease::{HourTotals, Lease};
+use crate::domain::money::Micros;
+use crate::domain::time::{Hour, Minute, Timestamp};
+use crate::domain::units::MebiBytes;
+
+use super::changes::Changes;
+use super::leases::{kind_text, reason_text};
+use super::statement::Statement;
+use super::{Answer, Rows, StoreError, Tx};
+
+/// What of a lease changes after its admission.
+macro_rules! mutable {
+    () => {
+        "ends_at int, ended_at int, end_reason text, proven_until int, effective_end int, host_id text, is_open int,
+        settles_at int, settled_at int, last_at int, last_epoch int, last_cpu_usage_us int, last_memory_mib int,
+        last_storage_mib int, minute int, minute_used_us int, minute_run_ms int, open_hour int, run_ms int,
+        cpu_used_us int, cpu_us int, memory_mib_ms int, storage_mib_ms int, free_ms int, free_cpu_us int,
+        free_memory_mib_ms int, page_bytes bytes, page_next_number int"
+    };
+}
+
+static CHANGE_LEASES: Statement = Statement::new(
+    "change leases",
+    concat!(
+        "UPDATE leases AS l SET {set_r} FROM {rows account_id text, lease_id text | ",
+        mutable!(),
+        "} {found leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id}"
+    ),
+);
+static ADD_LEASES: Statement = Statement::new(
+    "add leases",
+    concat!(
+        "INSERT INTO leases ({columns}) SELECT {r.columns} FROM {rows account_id text, lease_id text | key_id text,
+        sandbox_id text, life int, kind text, vcpus int, memory_mib int, starts_at int, asked_starts_at int,
+        asked_timeout_ms int, asked_max_cost_micros int, asked_host_id text, asked_replaces text, created_at int, ",
+        mutable!(),
+        "} WHERE true ORDER BY r.ord"
+    ),
+);
+static ADD_EXTENSIONS: Statement = Statement::new(
+    "add extensions",
+    "INSERT INTO lease_extensions ({columns}) SELECT {r.columns} FROM {rows account_id text, lease_id text,
+        extend_id text | timeout_ms int, max_cost_micros int, at int} WHERE true ORDER BY r.ord",
+);
+static ADD_REFUSALS: Statement = Statement::new(
+    "add refusals",
+    "INSERT INTO refusals ({columns}) SELECT {r.columns} FROM {rows account_id text, at int, key_id text,
+        lease_id text, code text} WHERE true ORDER BY r.ord",
+);
+pub(super) static STATEMENTS: &[&Statement] = &[&CHANGE_LEASES, &ADD_LEASES, &ADD_EXTENSIONS, &ADD_REFUSALS];
+
+impl Tx {
+    /// Saves what a batch changed; statements without rows are left out. Known leases are written before new ones, so
+    /// that an old lease is closed before its successor is open; counters come last, in the order of their keys.
+    /// [`StoreError::Constraint`] when a changed lease or a drawn grant is not there.
+    pub async fn save(&mut self, changes: &Changes) -> Answer<()> {
+        self.save_customers(changes).await?;
+        self.save_rate_cards(changes).await?;
+        self.save_leases(changes).await?;
+        self.save_sandboxes(changes).await?;
+        self.save_pages(changes).await?;
+        self.save_hours(changes).await?;
+        self.save_draws(changes).await?;
+        self.save_days(changes).await?;
+        let refusals = Rows::of(&changes.refusals, |rows, note| {
+            rows.text(note.account.as_str()).int(note.at.ms()).text(note.key.as_str()).text(note.lease.as_str());
+            rows.text(note.code);
+        });
+        self.write(&ADD_REFUSALS, &refusals).await.map(drop)
+    }
+
+    async fn save_leases(&mut self, changes: &Changes) -> Answer<()> {
+        let known = Rows::try_of(changes.leases_changed.values(), |rows, lease| {
+            rows.text(lease.account.as_str()).text(lease.id.as_str());
+            write_mutable(rows, lease)
+        })?;
+        self.write_known(&CHANGE_LEASES, &known).await?;
+        let added = Rows::try_of(changes.leases_added.values(), |rows, lease| {
+            write_granted(rows, lease);
+            write_mutable(rows, lease)
+        })?;
+        self.write(&ADD_LEASES, &added).await?;
+        let extensions = Rows::of(&changes.extensions, |rows, extension| {
+            rows.text(extension.account.as_str()).text(extension.lease.as_str()).text(extension.id.as_str());
+            rows.int(extension.timeout_ms).opt_int(extension.max_cost.map(Micros::count)).int(extension.at.ms());
+        });
+        self.write(&ADD_EXTENSIONS, &extensions).await.map(drop)
+    }
+
+    /// Writes rows that must be there already.
+    pub(super) async fn write_known(&mut self, statement: &'static Statement, rows: &Rows<'_>) -> Answer<()> {
+        let written = self.write(statement, rows).await?;
+        if u64::try_from(rows.count()) == Ok(written) {
+            Ok(())
+        } else {
+            Err(StoreError::Constraint(format!("{}: a row is not there", statement.name)))
+        }
+    }
+}
+
+fn write_granted<'a>(rows: &mut Rows<'a>, lease: &'a Lease) {
+    rows.text(lease.account.as_str()).text(lease.id.as_str()).text(lease.key.as_str()).text(lease.sandbox.as_str());
+    rows.int(lease.life).text(kind_text(lease.kind)).int(lease.shape.vcpus.count()).int(lease.shape.memory.mib());
+    rows.int(lease.window.start.ms()).opt_int(lease.asked.starts_at.map(Timestamp::ms)).int(lease.asked.timeout_ms);
+    rows.opt_int(lease.asked.max_cost.map(Micros::count)).opt_text(lease.asked.host.as_ref().map(HostId::as_str));
+    rows.opt_text(lease.asked.replaces.as_ref().map(LeaseId::as_str)).int(lease.created_at.ms());
+}
+
+fn write_mutable<'a>(rows: &mut Rows<'a>, lease: &'a Lease) -> Answer<()> {
+    let end = lease.end;
+    rows.int(lease.window.end.ms()).opt_int(end.map(|end| end.at.ms()));
+    rows.opt_text(end.map(|end| reason_text(end.reason)));
+    rows.opt_int(end.and_then(|end| end.proven_until).map(Timestamp::ms)).int(lease.effective_end().ms());
+    rows.opt_text(lease.host.as_ref().map(HostId::as_str)).flag(lease.open).int(lease.settles_at.ms());
+    rows.opt_int(lease.settled_at.map(Timestamp::ms));
+    let last = lease.meter.last;
+    rows.opt_int(last.map(|last| last.at.ms())).opt_int(last.map(|last| last.epoch));
+    rows.opt_int(last.map(|last| last.cpu_usage_us));
+    rows.opt_int(last.and_then(|last| last.memory).map(MebiBytes::mib));
+    rows.opt_int(last.and_then(|last| last.storage).map(MebiBytes::mib));
+    let minute = lease.meter.open;
+    rows.opt_int(minute.map(|open| Minute::index(open.minute))).opt_int(minute.map(|open| open.used_us));
+    rows.opt_int(minute.map(|open| open.run_ms)).opt_int(lease.open_hour.map(|open| Hour::index(open.hour)));
+    rows.hour_totals(&lease.open_hour.map_or_else(HourTotals::default, |open| open.totals))?;
+    rows.bytes(&lease.page.bytes).int(lease.page.next_number);
+    Ok(())
+}

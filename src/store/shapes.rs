@@ -1,0 +1,167 @@
+//! What loads and reads are asked for and answer, beyond the core's own types.
+
+use crate::domain::id::{AccountId, GrantId, HostId, KeyId, LeaseId, SandboxId, TokenId};
+use crate::domain::lease::HourTotals;
+use crate::domain::sample_page::ClosedPage;
+use crate::domain::time::{Day, Hour, Timestamp};
+
+use super::changes::PageOwner;
+
+/// Hours of one lease, both ends included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseHours {
+    /// The account.
+    pub account: AccountId,
+    /// The sandbox.
+    pub sandbox: SandboxId,
+    /// Its life.
+    pub life: i64,
+    /// The lease.
+    pub lease: LeaseId,
+    /// The first hour.
+    pub from: Hour,
+    /// The last hour.
+    pub to: Hour,
+}
+
+/// Free time that one lease's hour has drawn from one grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrawRow {
+    /// The account.
+    pub account: AccountId,
+    /// The lease.
+    pub lease: LeaseId,
+    /// The hour.
+    pub hour: Hour,
+    /// The grant.
+    pub grant: GrantId,
+    /// How much, in milliseconds.
+    pub drawn_ms: i64,
+    /// The order in which the lease's hour first drew on its grants: 0, 1, ...
+    pub seq: i64,
+}
+
+/// Asks for the pages around late samples of one lease, or around late storage reports of one sandbox's life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageProbe {
+    /// Whose pages.
+    pub owner: PageOwner,
+    /// `false`: pages of this very lease, wide enough for its CPU curve. `true`: pages of the whole life that carry
+    /// storage, whatever their lease (`owner.lease` is not looked at), wide enough for the storage meter.
+    pub storage: bool,
+    /// The earliest late sample.
+    pub from: Timestamp,
+    /// The latest late sample.
+    pub to: Timestamp,
+}
+
+/// A page and whose it is.
+pub type OwnedPage = (PageOwner, ClosedPage);
+
+/// What usage is grouped by, beside the account and the bucket of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Nothing.
+    None,
+    /// The sandbox.
+    Sandbox,
+    /// The lease; storage has none.
+    Lease,
+    /// The key.
+    Key,
+}
+
+/// The length of a bucket of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bucket {
+    /// A UTC hour.
+    Hour,
+    /// A UTC day.
+    Day,
+}
+
+/// Usage of one account, one bucket and one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageRow {
+    /// The account.
+    pub account: AccountId,
+    /// The bucket's start.
+    pub start: Timestamp,
+    /// The group's id; `None` with [`Group::None`], and for storage by lease.
+    pub group: Option<String>,
+    /// The sum.
+    pub totals: HourTotals,
+}
+
+/// Which usage to sum: hours in `[from, to)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageQuery {
+    /// One account; `None`: all.
+    pub account: Option<AccountId>,
+    /// The first hour.
+    pub from: Hour,
+    /// The first hour after the range.
+    pub to: Hour,
+    /// Rows by time.
+    pub bucket: Bucket,
+    /// Rows by what.
+    pub group: Group,
+    /// Most rows to answer.
+    pub rows_max: i64,
+}
+
+/// Which leases of an account to list, by id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaseQuery {
+    /// Of this sandbox.
+    pub sandbox: Option<SandboxId>,
+    /// Of this key.
+    pub key: Option<KeyId>,
+    /// On this host.
+    pub host: Option<HostId>,
+}
+
+/// What an operator token may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenRole {
+    /// Everything.
+    Admin,
+    /// Leases and sandboxes; reads everything.
+    ControlPlane,
+    /// Samples of one host.
+    Host(HostId),
+}
+
+/// An operator token, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRecord {
+    /// Its id.
+    pub id: TokenId,
+    /// What it may do.
+    pub role: TokenRole,
+    /// Free text of at most 200 characters.
+    pub name: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Whose secret has a SHA-256.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bearer {
+    /// An operator token's.
+    Token(TokenRecord),
+    /// That of a customer's key that is not revoked.
+    Key {
+        /// The account.
+        account: AccountId,
+        /// The key.
+        key: KeyId,
+        /// Whether it may only read.
+        read_only: bool,
+    },
+}
+
+/// A lease's usage on one day.
+pub type LeaseDay = ((AccountId, LeaseId), Day, HourTotals);
+/// A lease's usage in one hour.
+pub type LeaseHour = ((AccountId, LeaseId), Hour, HourTotals);

@@ -1,0 +1,234 @@
+//! A statement: one SQL text for every back end, and its expansion into a back end's own words.
+//!
+//! What is in braces differs between back ends; all else is common SQL:
+//!
+//! | text | meaning |
+//! |---|---|
+//! | `{rows account_id text, key_id text \| name text}` | the row source `r`: rows given by the caller, with their place `r.ord`; what is before the bar is the key. Once with its columns, then `{rows}` again |
+//! | `{columns}`, `{r.columns}` | the row source's columns, plain and as `r.column` |
+//! | `{set}`, `{set_r}` | `column = excluded.column` (`= r.column`) for those after the bar |
+//! | `{add key_days}` | `column = key_days.column + excluded.column` for those after the bar |
+//! | `{each leases l: condition}` | joins to every row of `r`, in its order, the rows of a table that match |
+//! | `{each_lock ...}`, `{each_skip ...}` | the same, locking each row; skipping those that others hold |
+//! | `{found leases t: condition}` | the end of an `UPDATE leases AS t ... FROM {rows ...}` |
+//! | `{lock_share}` | holds the row against change, shared with others |
+//! | `{int 1}`, `{text 2}`, `{bytes 3}` | values given beside the rows, by their place |
+//!
+//! `each` is a fence: a planner that knows nothing of the tables yet can't turn the nested loop around.
+
+use std::sync::OnceLock;
+
+/// In whose words a statement is expanded.
+pub(super) trait Words: Sync {
+    /// Where this dialect's expansion is kept in a [`Statement`].
+    const SLOT: Slot;
+    /// How many parameters a row source takes.
+    fn row_parameters(columns: &[Column<'_>]) -> usize;
+    /// The row source `r`.
+    fn rows(columns: &[Column<'_>]) -> String;
+    /// A parameter.
+    fn parameter(number: usize, kind: Kind) -> String;
+    /// The join of `r` with the matching rows of a table.
+    fn each(lock: Lock, table: &str, alias: &str, condition: &str) -> String;
+    /// The end of an update from `r`.
+    fn found(table: &str, alias: &str, condition: &str) -> String;
+    /// A shared lock at the end of a query.
+    fn lock_share() -> &'static str;
+}
+
+/// The place of a dialect's expansion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// The embedded back end's.
+    Embedded,
+    /// The server's.
+    Server,
+}
+
+/// How rows found by `each` are locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// Not at all.
+    None,
+    /// Each, waiting for others.
+    Wait,
+    /// Each that nobody else holds.
+    Skip,
+}
+
+/// The type of a column or a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Text.
+    Text,
+    /// A 64-bit integer.
+    Int,
+    /// Bytes.
+    Bytes,
+}
+
+impl Kind {
+    fn parse(word: &str) -> Option<Self> {
+        match word {
+            "text" => Some(Self::Text),
+            "int" => Some(Self::Int),
+            "bytes" => Some(Self::Bytes),
+            _ => None,
+        }
+    }
+}
+
+/// A column of a row source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Column<'a> {
+    /// Its name.
+    pub(super) name: &'a str,
+    /// Its type.
+    pub(super) kind: Kind,
+    /// Whether it is part of the key: before the bar.
+    pub(super) key: bool,
+}
+
+/// A statement; see the module.
+#[derive(Debug)]
+pub(super) struct Statement {
+    /// What it does, for plans and errors.
+    pub(super) name: &'static str,
+    text: &'static str,
+    embedded: OnceLock<Expanded>,
+    server: OnceLock<Expanded>,
+}
+
+/// A statement in a back end's words.
+#[derive(Debug)]
+pub(super) struct Expanded {
+    /// The SQL.
+    pub(super) sql: String,
+    /// How many parameters it takes in all.
+    pub(super) parameters: usize,
+}
+
+impl Statement {
+    /// A statement by name and text.
+    pub(super) const fn new(name: &'static str, text: &'static str) -> Self {
+        Self { name, text, embedded: OnceLock::new(), server: OnceLock::new() }
+    }
+
+    /// The statement in a dialect's words; expanded once.
+    pub(super) fn expanded<W: Words>(&'static self) -> &'static Expanded {
+        let slot = match W::SLOT {
+            Slot::Embedded => &self.embedded,
+            Slot::Server => &self.server,
+        };
+        slot.get_or_init(|| expand::<W>(self.text))
+    }
+}
+
+/// The text between the brace before `text` and the one that closes it, and what follows.
+fn braced(text: &str) -> (&str, &str) {
+    let mut depth = 1_usize;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '{' => depth = depth.saturating_add(1),
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            let (inside, rest) = text.split_at(at);
+            return (inside, rest.get(1..).unwrap_or_default());
+        }
+    }
+    (text, "")
+}
+
+fn columns_of(text: &str) -> Vec<Column<'_>> {
+    let spec = text.split_once("{rows ").map_or("", |(_, rest)| braced(rest).0);
+    let (key, rest) = spec.split_once('|').unwrap_or((spec, ""));
+    columns_in(key, true).chain(columns_in(rest, false)).collect()
+}
+
+fn columns_in(list: &str, key: bool) -> impl Iterator<Item = Column<'_>> {
+    list.split(',').filter_map(move |column| {
+        let (name, kind) = column.trim().split_once(' ')?;
+        Some(Column { name, kind: Kind::parse(kind.trim())?, key })
+    })
+}
+
+fn expand<W: Words>(text: &'static str) -> Expanded {
+    let columns = columns_of(text);
+    let taken = if columns.is_empty() { 0 } else { W::row_parameters(&columns) };
+    let mut expansion = Expansion { columns, taken, highest: 0 };
+    let sql = expansion.text::<W>(text);
+    Expanded { sql, parameters: taken.saturating_add(expansion.highest) }
+}
+
+struct Expansion<'a> {
+    columns: Vec<Column<'a>>,
+    /// Parameters that the row source takes.
+    taken: usize,
+    /// The highest place of a value beside it.
+    highest: usize,
+}
+
+impl Expansion<'_> {
+    fn text<W: Words>(&mut self, mut text: &str) -> String {
+        let mut sql = String::with_capacity(text.len().saturating_mul(2));
+        while let Some((before, rest)) = text.split_once('{') {
+            sql.push_str(before);
+            let (inside, after) = braced(rest);
+            sql.push_str(&self.directive::<W>(inside));
+            text = after;
+        }
+        sql.push_str(text);
+        sql
+    }
+
+    fn directive<W: Words>(&mut self, inside: &str) -> String {
+        let (word, rest) = inside.split_once(' ').unwrap_or((inside, ""));
+        match word {
+            "rows" => W::rows(&self.columns),
+            "columns" => self.list(|column| column.name.to_owned()),
+            "r.columns" => self.list(|column| format!("r.{}", column.name)),
+            "set" => self.list_values(|name| format!("{name} = excluded.{name}")),
+            "set_r" => self.list_values(|name| format!("{name} = r.{name}")),
+            "add" => self.list_values(|name| format!("{name} = {rest}.{name} + excluded.{name}")),
+            "each" => self.each::<W>(Lock::None, rest),
+            "each_lock" => self.each::<W>(Lock::Wait, rest),
+            "each_skip" => self.each::<W>(Lock::Skip, rest),
+            "found" => {
+                let (table, alias, condition) = self.matching::<W>(rest);
+                W::found(table, alias, &condition)
+            }
+            "lock_share" => W::lock_share().to_owned(),
+            // A word that is not known stays as it is, and the test that prepares every statement finds it.
+            _ => self.parameter::<W>(word, rest).unwrap_or_else(|| format!("{{{inside}}}")),
+        }
+    }
+
+    fn parameter<W: Words>(&mut self, word: &str, place: &str) -> Option<String> {
+        let (kind, place) = (Kind::parse(word)?, place.parse::<usize>().ok()?);
+        self.highest = self.highest.max(place);
+        Some(W::parameter(self.taken.saturating_add(place), kind))
+    }
+
+    fn each<W: Words>(&mut self, lock: Lock, rest: &str) -> String {
+        let (table, alias, condition) = self.matching::<W>(rest);
+        W::each(lock, table, alias, &condition)
+    }
+
+    /// `table alias: condition`, with what is in braces in the condition expanded.
+    fn matching<'b, W: Words>(&mut self, rest: &'b str) -> (&'b str, &'b str, String) {
+        let (head, condition) = rest.split_once(':').unwrap_or((rest, ""));
+        let (table, alias) = head.trim().split_once(' ').unwrap_or((head, head));
+        (table, alias, self.text::<W>(condition.trim()))
+    }
+
+    fn list(&self, show: impl Fn(&Column<'_>) -> String) -> String {
+        self.columns.iter().map(show).collect::<Vec<_>>().join(", ")
+    }
+
+    fn list_values(&self, show: impl Fn(&str) -> String) -> String {
+        let values = self.columns.iter().filter(|column| !column.key);
+        values.map(|column| show(column.name)).collect::<Vec<_>>().join(", ")
+    }
+}
