@@ -9,7 +9,12 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::ledger::command::SecretDigest;
+/// What is kept of a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretDigest {
+    /// SHA-256 of the whole token text.
+    pub sha256: [u8; 32],
+}
 
 /// What every secret begins with.
 pub const SECRET_PREFIX: &str = "runtab_";

@@ -7,14 +7,14 @@ use std::io::Write;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use sha2::{Digest, Sha256};
 
 use super::format::{Align, Table, rfc3339};
 use super::{Common, serve};
 use crate::clock::Clock;
 use crate::domain::id::{HostId, TokenId};
 use crate::ledger::Ledger;
-use crate::ledger::command::{Page, Role, SecretDigest};
+use crate::ledger::command::{Page, Role};
+use crate::secret::{Secret, SecretKind};
 
 /// Tokens of one page of the list.
 const PAGE_TOKENS: i64 = 1_000;
@@ -99,29 +99,14 @@ fn role_of(name: RoleName, host: Option<&str>) -> anyhow::Result<Role> {
 
 /// Makes a token of a role in a ledger and answers its text, which is kept nowhere.
 pub async fn create(ledger: &Ledger, role: Role, name: String) -> anyhow::Result<String> {
-    let prefix = match &role {
-        Role::Admin => "rt_admin",
-        Role::ControlPlane => "rt_plane",
-        Role::Host(_) => "rt_host",
+    let kind = match &role {
+        Role::Admin => SecretKind::Admin,
+        Role::ControlPlane => SecretKind::ControlPlane,
+        Role::Host(_) => SecretKind::Host,
     };
-    let (text, secret) = mint(prefix)?;
-    ledger.create_token(role, name, secret).await?;
-    Ok(text)
-}
-
-/// `PREFIX_` + 256 random bits in hexadecimal + `_` + a checksum (8 digits), and what is kept of it.
-fn mint(prefix: &str) -> anyhow::Result<(String, SecretDigest)> {
-    let mut random = [0_u8; 32];
-    getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
-    let body = format!("{prefix}_{}", hex(&random));
-    let sum = hex(&Sha256::digest(body.as_bytes()));
-    let text = format!("{body}_{}", sum.get(..8).unwrap_or_default());
-    let sha256 = Sha256::digest(text.as_bytes()).into();
-    Ok((text, SecretDigest { sha256 }))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+    let secret = Secret::generate(kind).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
+    ledger.create_token(role, name, secret.digest()).await?;
+    Ok(secret.into_text())
 }
 
 async fn list(ledger: &Ledger, out: &mut impl Write) -> anyhow::Result<()> {
@@ -151,16 +136,7 @@ async fn list(ledger: &Ledger, out: &mut impl Write) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{RoleName, mint, role_of};
-
-    #[test]
-    fn tokens_differ_and_their_checksum_is_part_of_what_is_kept() {
-        let (first, kept) = mint("rt_admin").unwrap();
-        let (second, other) = mint("rt_admin").unwrap();
-        assert_ne!(first, second);
-        assert_ne!(kept, other);
-        assert_eq!(first.len(), "rt_admin_".len() + 64 + 1 + 8);
-    }
+    use super::{RoleName, role_of};
 
     #[test]
     fn a_host_token_needs_its_host_and_no_other_takes_one() {

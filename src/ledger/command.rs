@@ -10,6 +10,7 @@ use crate::domain::sample::{RejectCode, Sample};
 use crate::domain::time::{Day, Timestamp};
 
 pub use crate::domain::admission::{AdmitRequest, LeaseRequest};
+pub use crate::secret::SecretDigest;
 
 /// Why a command changed nothing. Chosen by what the caller can do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,13 +92,6 @@ pub struct UpdateAccount {
     pub status: Option<AccountStatus>,
     /// `Some(None)` removes the limit.
     pub daily_limit: Option<Option<Micros>>,
-}
-
-/// The stored side of a secret: its SHA-256 and the readable prefix.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecretDigest {
-    /// SHA-256 of the whole token text.
-    pub sha256: [u8; 32],
 }
 
 /// Makes a key.
