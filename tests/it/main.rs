@@ -1,4 +1,6 @@
 //! Integration tests: one binary.
 
+#[cfg(test)]
 mod postgres;
+#[cfg(test)]
 mod store;

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
@@ -29,7 +29,7 @@ pub(crate) struct Server {
 impl Server {
     /// The server that tests of this process share; started if it does not run.
     pub(crate) fn shared() -> Arc<Self> {
-        let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = shared.upgrade() {
             return server;
         }
@@ -71,15 +71,13 @@ impl Server {
 
     async fn connect(&self) -> PgConnection {
         let address = format!("{}/postgres", self.address);
-        let mut tries = 0;
-        loop {
-            match PgConnection::connect(&address).await {
-                Ok(connection) => return connection,
-                Err(error) => assert!(tries < START_TENTHS_MAX, "{error}"),
+        for _ in 0..START_TENTHS_MAX {
+            if let Ok(connection) = PgConnection::connect(&address).await {
+                return connection;
             }
-            tries += 1;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+        PgConnection::connect(&address).await.unwrap()
     }
 
     /// The address of a new, empty database.

@@ -93,7 +93,7 @@ pub(crate) async fn leases_come_back_as_saved(database: Database) {
 pub(crate) async fn one_lease_of_a_sandbox_is_open(database: Database) {
     let (old, new) = (lease("a", "old", "s"), lease("a", "new", "s"));
     save(&database, &added(&[old.clone(), lease("a", "other", "s2"), lease("b", "old", "s")])).await.unwrap();
-    assert!(matches!(save(&database, &added(&[new.clone()])).await, Err(StoreError::Constraint(_))));
+    assert!(matches!(save(&database, &added(std::slice::from_ref(&new))).await, Err(StoreError::Constraint(_))));
     assert!(matches!(save(&database, &added(&[lease("a", "old", "s3")])).await, Err(StoreError::Constraint(_))));
     let end = End { at: at(1_500), reason: EndReason::Replaced, proven_until: None };
     let closed = Lease { open: false, end: Some(end), ..old };
@@ -179,8 +179,8 @@ pub(crate) async fn sandboxes_come_back_as_saved(database: Database) {
     let small = sandbox("a", "s-3", 1, 5);
     let all = [by_lease, at_rest, small];
     let key_of = |sandbox: &Sandbox| (sandbox.account.clone(), sandbox.id.clone(), sandbox.life);
-    let mut changes = Changes::default();
-    changes.sandboxes = all.iter().map(|sandbox| (key_of(sandbox), sandbox.clone())).collect();
+    let sandboxes = all.iter().map(|sandbox| (key_of(sandbox), sandbox.clone())).collect();
+    let changes = Changes { sandboxes, ..Changes::default() };
     save(&database, &changes).await.unwrap();
     let asked = ["s-1", "s-2", "s-3", "none"].map(|id| (account_id("a"), sandbox_id(id), Timestamp::MAX));
     let mut tx = database.store.begin(Lane::Meter).await.unwrap();
@@ -190,8 +190,8 @@ pub(crate) async fn sandboxes_come_back_as_saved(database: Database) {
     let filled = full_sandbox("a", "s-3", Reporter::AtRest);
     let filled = Sandbox { life: 1, created_at: at(6), ..filled };
     let emptied = Sandbox { life: i64::MAX, ..sandbox("a", "s-1", 1, 5) };
-    let mut changes = Changes::default();
-    changes.sandboxes = [filled.clone(), emptied.clone()].map(|sandbox| (key_of(&sandbox), sandbox)).into();
+    let sandboxes = [filled.clone(), emptied.clone()].map(|sandbox| (key_of(&sandbox), sandbox)).into();
+    let changes = Changes { sandboxes, ..Changes::default() };
     save(&database, &changes).await.unwrap();
     let mut tx = database.store.read().await.unwrap();
     assert_eq!(tx.sandboxes(&asked).await.unwrap(), [emptied, all[1].clone(), filled]);
