@@ -1,5 +1,5 @@
 //! What must always hold of the meters: properties against slow models that are written from the specification.
-#![allow(
+#![expect(
     missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,

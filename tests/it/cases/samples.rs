@@ -257,7 +257,7 @@ async fn every_code_in_its_order(backend: Backend) {
     let rows: Vec<(Value, &str)> = vec![
         (with(at(1, 0), "cpu_usage_usec", -1), "invalid_sample"),
         (with(at(1, 0), "cpu_usage_usec", 1.5), "invalid_sample"),
-        (with(at(1, 0), "memory_mib", 0), "invalid_sample"),
+        (with(at(1, 0), "memory_mib", 64 * 1_024 * 1_024 + 1), "invalid_sample"),
         (with(at(1, 0), "surprise", 1), "invalid_sample"),
         (with(at_rest("acme", "s", noon(), 1), "cpu_usage_usec", 1), "invalid_sample"),
         (json!("not an object"), "invalid_sample"),
