@@ -119,6 +119,7 @@ fn documented(response: Response) -> Response {
     document
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the layer hands it over")]
 fn panicked(cause: Box<dyn Any + Send>) -> Response {
     let text = cause.downcast_ref::<String>().map(String::as_str).or_else(|| cause.downcast_ref::<&str>().copied());
     Failure::internal(&format!("panic: {}", text.unwrap_or("no message"))).into_response()

@@ -1,17 +1,20 @@
 //! The API document (OpenAPI 3.1), generated from the routes; what every route shares is added here.
 
-use utoipa::ToSchema as _;
+use utoipa::ToSchema;
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, PathItem, Ref, RefOr, ResponseBuilder};
 
 use super::problem::PROBLEM_JSON;
 use super::router;
+use crate::wire::cost::{GranularityWord, GroupOfAllWord, GroupWord};
+use crate::wire::lease::LeaseStateWord;
 use crate::wire::problem::Problem;
-use crate::wire::schema::Id;
+use crate::wire::sample::NewSample;
+use crate::wire::schema::{HourText, Id};
 
 const SECURITY: &str = "token";
 const ABOUT: &str = "Usage metering, spending limits and billing for a microVM sandbox cloud. Money is in whole \
@@ -29,17 +32,30 @@ pub(super) fn head() -> OpenApi {
 pub fn openapi_json() -> String {
     let (mut document, probes) = (router::api().split_for_parts().1, router::probes().split_for_parts().1);
     for item in document.paths.paths.values_mut() {
-        operations(item, |operation, writes| share(operation, writes));
+        operations(item, share);
     }
     document.merge(probes);
     let components = document.components.get_or_insert_default();
-    let mut schemas = vec![(Problem::name().into_owned(), <Problem as utoipa::PartialSchema>::schema())];
+    let mut schemas = vec![
+        named::<Problem>(),
+        named::<NewSample>(),
+        named::<Id>(),
+        named::<HourText>(),
+        named::<GranularityWord>(),
+        named::<GroupWord>(),
+        named::<GroupOfAllWord>(),
+        named::<LeaseStateWord>(),
+    ];
     Problem::schemas(&mut schemas);
-    schemas.push((Id::name().into_owned(), <Id as utoipa::PartialSchema>::schema()));
+    NewSample::schemas(&mut schemas);
     components.schemas.extend(schemas);
     let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
     components.security_schemes.insert(SECURITY.to_owned(), RefOr::T(scheme));
     document.to_pretty_json().unwrap_or_default()
+}
+
+fn named<T: ToSchema>() -> (String, RefOr<Schema>) {
+    (T::name().into_owned(), T::schema())
 }
 
 /// Every operation of a path, and whether it changes something.

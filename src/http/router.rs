@@ -15,9 +15,14 @@ use crate::wire::problem::Code;
 
 /// The whole program as a service: the API, the probes and the dashboard, with all layers.
 pub fn router(state: AppState) -> Router {
+    assemble(state, layers::for_api)
+}
+
+/// The routes with what guards the API given, so that tests can be any caller.
+pub(super) fn assemble(state: AppState, guard: impl FnOnce(Router<Shared>, &Shared) -> Router<Shared>) -> Router {
     let state = Arc::new(state);
     let (api, probes) = (api().split_for_parts().0, probes().split_for_parts().0);
-    let api = layers::for_api(with_fallbacks(api).fallback(no_route), &state);
+    let api = guard(with_fallbacks(api).fallback(no_route), &state);
     layers::for_all(api.merge(with_fallbacks(probes)), &state).with_state(state)
 }
 

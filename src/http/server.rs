@@ -36,3 +36,45 @@ pub async fn serve(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio_util::sync::CancellationToken;
+
+    use super::serve;
+    use crate::http::tests::state;
+
+    /// Sends the head of a request whose body is still to come, and stops the server.
+    async fn stopped_amid_a_request(drain: Duration) -> (TcpStream, tokio::task::JoinHandle<std::io::Result<()>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = CancellationToken::new();
+        let server = tokio::spawn(serve(listener, state(), shutdown.clone(), drain));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        shutdown.cancel();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        (stream, server)
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_begun_is_finished() {
+        let (mut stream, server) = stopped_amid_a_request(Duration::from_secs(10)).await;
+        stream.write_all(b"\r\n").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("ok\n"), "{answer}");
+        server.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_request_that_never_ends_is_cut_off_at_the_deadline() {
+        let (_stream, server) = stopped_amid_a_request(Duration::from_millis(100)).await;
+        tokio::time::timeout(Duration::from_secs(5), server).await.unwrap().unwrap().unwrap();
+    }
+}

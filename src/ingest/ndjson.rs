@@ -4,10 +4,7 @@ use serde_json::value::RawValue;
 
 use crate::domain::sample::Sample;
 use crate::wire::reader::{Invalid, NotJson, document};
-use crate::wire::sample::{NewSample, RejectedSample, read_fast};
-
-/// Most samples of one request: bounds the time of a batch, and what a retry sends again.
-pub const SAMPLES_MAX: usize = 10_000;
+use crate::wire::sample::{NewSample, RejectedSample, SAMPLES_MAX, read_fast};
 
 /// Why a body is refused as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +84,8 @@ fn read_row(text: &str) -> Result<Sample, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BadBatch, Rows, SAMPLES_MAX, read_array, read_lines};
+    use super::{BadBatch, Rows, read_array, read_lines};
+    use crate::wire::sample::SAMPLES_MAX;
 
     const GOOD: &str = r#"{"account":"a","sandbox":"s","at":"2026-11-01T10:00:30Z","storage_mib":1}"#;
 

@@ -1,11 +1,13 @@
 //! What can be asked of the ledger, what it answers, and how it says no.
 
+use std::sync::Arc;
+
 use crate::domain::admission::Refusal;
 use crate::domain::customer::AccountStatus;
 use crate::domain::id::{AccountId, ExtendId, GrantId, HostId, KeyId, LeaseId, RateCardId, SandboxId};
 use crate::domain::lease::{EndReason, Lease};
 use crate::domain::money::Micros;
-use crate::domain::rate_card::RateCard;
+use crate::domain::rate_card::{PriceBook, RateCard};
 use crate::domain::sample::{RejectCode, Sample};
 use crate::domain::time::{Day, Timestamp};
 
@@ -248,7 +250,15 @@ pub enum SampleOutcome {
 }
 
 /// What an admission answers.
-pub type Admitted = Made<Vec<Lease>>;
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    /// The leases, in the order of the request, as they are now.
+    pub leases: Vec<Lease>,
+    /// `false`: the same request had been carried out before.
+    pub fresh: bool,
+    /// The prices that they were admitted at.
+    pub prices: Arc<PriceBook>,
+}
 
 /// What a quote answers: worst cases by lease, rounded up, or the refusal.
 pub type Quote = Result<Vec<(LeaseId, Micros)>, Refusal>;

@@ -6,11 +6,12 @@
 use std::collections::BTreeSet;
 
 use super::batch::{Gate, Passed, settle_due};
-use super::command::{AdmitRequest, CommandError, ExtendLease, Quote};
+use super::command::{AdmitRequest, Admitted, CommandError, ExtendLease, Quote};
 use super::working_set::WorkingSet;
 use super::{Answer, load};
 use crate::domain::admission::Refusal;
 use crate::domain::id::{AccountId, LeaseId};
+use crate::domain::lease::Lease;
 use crate::store::changes::RefusalNote;
 use crate::store::{StoreError, Tx};
 
@@ -105,17 +106,14 @@ pub async fn quote(tx: &mut Tx, set: &mut WorkingSet, request: &AdmitRequest) ->
     let command = Gate::Admit(request.clone());
     let answer = pass(tx, set, std::slice::from_ref(&command)).await?.pop();
     Ok(match answer {
-        Some(Ok(Passed::Admitted(admitted))) => worst_cases(set, &admitted.value),
+        Some(Ok(Passed::Admitted(admitted))) => worst_cases(&admitted),
         Some(Err(CommandError::Refused(refusal))) => Ok(Err(refusal)),
         Some(Err(other)) => Err(other),
         Some(Ok(Passed::Extended(_))) | None => Err(CommandError::Unavailable("a quote was not answered".to_owned())),
     })
 }
 
-fn worst_cases(set: &WorkingSet, leases: &[crate::domain::lease::Lease]) -> Answer<Quote> {
-    let worst = |lease: &crate::domain::lease::Lease| {
-        let cost = lease.worst_cost(&set.prices(&lease.account))?;
-        Ok((lease.id.clone(), cost.ceil()?))
-    };
-    Ok(Ok(leases.iter().map(worst).collect::<Answer<_>>()?))
+fn worst_cases(admitted: &Admitted) -> Answer<Quote> {
+    let worst = |lease: &Lease| Ok((lease.id.clone(), lease.worst_cost(&admitted.prices)?.ceil()?));
+    Ok(Ok(admitted.leases.iter().map(worst).collect::<Answer<_>>()?))
 }

@@ -19,7 +19,7 @@ pub fn init(format: LogFormat, filter: &str) -> anyhow::Result<()> {
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Masked).with_target(true);
     let result = match format {
         LogFormat::Text => builder.with_ansi(false).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).with_span_list(false).try_init(),
     };
     result.map_err(|error| anyhow::anyhow!("logging can't be set up: {error}"))
 }

@@ -27,8 +27,8 @@ pub struct NewGrant {
     /// The first day on which it pays; absent or null: today.
     #[schema(value_type = Option<DayText>)]
     pub starts_on: Option<Day>,
-    /// The first day on which it pays no more; absent or null: never.
-    #[schema(value_type = Option<DayText>)]
+    /// The first day on which it pays no more, after `starts_on`; absent or null: never.
+    #[schema(value_type = Option<DayText>, example = "2027-11-01")]
     pub expires_on: Option<Day>,
     /// Free text.
     #[schema(value_type = Note, required = false)]

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
 use super::reader::{Invalid, Value};
 use super::schema::{DayText, Id, MillicoresCount, PriceCount, TimeText};
@@ -81,8 +82,12 @@ pub struct BackToDefault {
     #[schema(value_type = DayText)]
     pub effective_on: Day,
     /// Always null: a card of the account is added at `/v1/rate-cards`.
-    #[schema(required = false)]
+    #[schema(schema_with = null_schema, required = false)]
     pub card: (),
+}
+
+fn null_schema() -> Object {
+    ObjectBuilder::new().schema_type(Type::Null).build()
 }
 
 impl BackToDefault {

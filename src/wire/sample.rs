@@ -1,7 +1,9 @@
 //! Samples: how one is read, fast when it is good and exactly when it is not, and what became of a batch.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder, Schema, SchemaType};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::reader::{Invalid, Value};
 use super::schema::{CounterCount, Id, MibCount, TimeText};
@@ -10,6 +12,9 @@ use crate::domain::id::{AccountId, LeaseId, SandboxId};
 use crate::domain::sample::{COUNTER_MAX, Reading, RejectCode, Sample, Seen, StorageReport};
 use crate::domain::time::Timestamp;
 use crate::domain::units::{MEBIBYTES_MAX, MebiBytes};
+
+/// Most samples of one request: bounds the time of a batch, and what a retry sends again.
+pub const SAMPLES_MAX: usize = 10_000;
 
 /// What a host saw at one instant: of a lease, or (without one) the storage of a sandbox at rest.
 #[derive(Debug, ToSchema)]
@@ -40,6 +45,23 @@ pub struct NewSample {
     #[schema(value_type = Option<MibCount>)]
     pub storage_mib: Option<i64>,
 }
+
+/// Samples of one request: a row that is no sample is reported by its index and spoils nothing, so any value may stand
+/// in the array.
+#[derive(Debug)]
+pub struct SampleBatch;
+
+impl PartialSchema for SampleBatch {
+    fn schema() -> RefOr<Schema> {
+        let row = AnyOfBuilder::new()
+            .item(Ref::from_schema_name(NewSample::name()))
+            .item(ObjectBuilder::new().schema_type(SchemaType::AnyValue));
+        // More than SAMPLES_MAX is a question of size (413), not of form.
+        ArrayBuilder::new().items(row).description(Some(format!("At most {SAMPLES_MAX} samples."))).into()
+    }
+}
+
+impl ToSchema for SampleBatch {}
 
 /// The same, as the fast path sees it: texts are borrowed, and anything unusual is left to the exact one.
 #[derive(Deserialize)]

@@ -60,14 +60,12 @@ fn agree(files: &[PathBuf], outcome: &Outcome) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the ledger"]
 async fn own_traces_cost_what_the_naive_model_says() {
     let files = own();
     agree(&files, &replay(&files).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the ledger"]
 async fn real_traces_cost_what_the_naive_model_says() {
     let files = real();
     if !files.is_empty() {

@@ -141,14 +141,22 @@ fn begin(row: &Row, samples: Vec<Sample>) -> Lease {
     Lease { vcpus: row.vcpus, memory_mib: row.memory_mib, start_ms: row.at_ms, end_ms: row.at_ms, samples }
 }
 
+/// The rows that can be billed: not those of a VM that is on and has no memory at all.
+fn sound_rows(text: &str) -> Vec<Row> {
+    let mut rows = rows(text);
+    rows.retain(|row| row.vcpus == 0 || row.memory_mib > 0);
+    rows
+}
+
 /// The leases of a text.
 pub(crate) fn leases_of(text: &str) -> Vec<Lease> {
-    leases(&rows(text))
+    leases(&sound_rows(text))
 }
 
 /// Bills one text at 25,000 / 7,500 microdollars and a floor of 50 millicores.
 pub(crate) fn bill(text: &str) -> Bill {
-    let rows = rows(text);
+    let rows = sound_rows(text);
+    let unsound = self::rows(text).len() - rows.len();
     let mut bill = Bill {
         run_ms: 0,
         cpu_used_us: 0,
@@ -160,6 +168,9 @@ pub(crate) fn bill(text: &str) -> Bill {
         duplicates: 0,
         refused: BTreeMap::new(),
     };
+    if unsound > 0 {
+        bill.refused.insert("invalid_row", unsound);
+    }
     for lease in leases(&rows) {
         bill.leases += 1;
         let kept = judge(&lease, &mut bill);

@@ -24,10 +24,10 @@ use crate::wire::schema::HourText;
 #[expect(dead_code, reason = "documents what extract::Query reads")]
 struct RangeParams {
     /// On the boundary of an hour; by the day or month, of a UTC day.
-    #[param(value_type = HourText)]
+    #[param(value_type = HourText, example = "2026-11-01T00:00:00Z")]
     from: String,
     /// Likewise; after `from`, by the hour at most 93 days, else at most 100 years.
-    #[param(value_type = HourText)]
+    #[param(value_type = HourText, example = "2026-12-01T00:00:00Z")]
     to: String,
     /// Rows by time; `total` when it is left out.
     granularity: Option<GranularityWord>,

@@ -58,8 +58,9 @@ pub(in crate::http) async fn admit(
         failure
     })?;
     state.metrics.admission(if admitted.fresh { "admitted" } else { "repeated" });
-    let views = state.ledger.views_of(admitted.value).await?;
-    made(admitted.fresh, Leases { leases: views.iter().map(Lease::from).collect() })
+    let fresh = admitted.fresh;
+    let views = state.ledger.admitted_views(admitted).await?;
+    made(fresh, Leases { leases: views.iter().map(Lease::from).collect() })
 }
 
 /// Asks what the gate would say; changes nothing.

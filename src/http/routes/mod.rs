@@ -35,11 +35,13 @@ struct PageParams {
     cursor: Option<String>,
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the last expression of handlers, which answer a result")]
 fn ok(body: impl Serialize) -> Answer {
     Ok(Json(body).into_response())
 }
 
 /// 201 for what this request made, 200 for what was there already.
+#[expect(clippy::unnecessary_wraps, reason = "the last expression of handlers, which answer a result")]
 fn made(fresh: bool, body: impl Serialize) -> Answer {
     let status = if fresh { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(body)).into_response())

@@ -1,5 +1,7 @@
 //! Probes, metrics, the API document and the test clock.
 
+use std::sync::LazyLock;
+
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
@@ -11,6 +13,9 @@ use crate::http::problem::{Answer, Failure};
 use crate::http::{Shared, openapi_json};
 use crate::wire::problem::{Code, Problem};
 use crate::wire::test_clock::TestClock;
+
+/// Made once: anybody may ask for it.
+static DOCUMENT: LazyLock<String> = LazyLock::new(openapi_json);
 
 /// Whether the process is alive.
 #[utoipa::path(get, path = "/healthz", operation_id = "alive", tag = "operations",
@@ -41,7 +46,7 @@ pub(in crate::http) async fn metrics(State(state): State<Shared>) -> Answer {
 #[utoipa::path(get, path = "/openapi.json", operation_id = "document", tag = "operations",
     responses((status = 200, description = "The document.", body = Object, content_type = "application/json")))]
 pub(in crate::http) async fn document() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], openapi_json())
+    ([(CONTENT_TYPE, "application/json")], DOCUMENT.as_str())
 }
 
 /// Moves the test clock forward; 404 unless the server runs with one.

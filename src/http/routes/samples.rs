@@ -13,13 +13,13 @@ use crate::ingest::ndjson::{BadBatch, Rows, read_array, read_lines};
 use crate::ledger::command::{Ingest, SampleOutcome};
 use crate::telemetry::metrics::Metrics;
 use crate::wire::problem::Code;
-use crate::wire::sample::{Ingested, NewSample, RejectedSample};
+use crate::wire::sample::{Ingested, RejectedSample, SampleBatch};
 
 /// Takes at most 10,000 samples; one bad sample never spoils its batch. Bodies may be compressed with gzip or zstd and
 /// have at most 8 MiB when they are not.
 #[utoipa::path(post, path = "/v1/samples", operation_id = "ingest_samples", tag = "samples",
     request_body(content(
-        (Vec<NewSample> = "application/json"),
+        (SampleBatch = "application/json"),
         (String = "application/x-ndjson"),
     )),
     responses((status = 200, description = "What became of each.", body = Ingested)))]

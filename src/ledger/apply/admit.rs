@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::command::{AdmitRequest, Admitted, CommandError, LeaseRequest, Made};
+use super::super::command::{AdmitRequest, Admitted, CommandError, LeaseRequest};
 use super::super::working_set::WorkingSet;
 use super::{Applied, invalid, lease_conflict};
 use crate::domain::admission::{self, Ask, Standing};
@@ -28,8 +28,9 @@ impl WorkingSet {
     /// Decides a request and, if the gate says yes, starts its leases. Ids are looked up before all rules: the same
     /// request again gives the same answer with the current state.
     pub fn admit(&mut self, request: &AdmitRequest) -> Applied<Admitted> {
-        if let Some(known) = self.known_request(request)? {
-            return Ok(Made { value: known, fresh: false });
+        let prices = self.prices(&request.account);
+        if let Some(leases) = self.known_request(request)? {
+            return Ok(Admitted { leases, fresh: false, prices });
         }
         if !self.accounts.contains_key(&request.account) {
             return Err(CommandError::NotFound("account"));
@@ -44,7 +45,7 @@ impl WorkingSet {
         }
         let leases = request.leases.iter().zip(windows);
         let leases = leases.map(|(asked, window)| self.start(request, asked, window)).collect::<Applied<_>>()?;
-        Ok(Made { value: leases, fresh: true })
+        Ok(Admitted { leases, fresh: true, prices })
     }
 
     /// The leases of a request that was carried out before; `None` for a new one.

@@ -34,7 +34,10 @@ impl Ledger {
     /// A cost table of one account, or of all.
     pub async fn costs(&self, query: CostQuery) -> Answer<CostTable> {
         let periods = periods(&query)?;
-        let mut tx = self.snapshot().await?;
+        let mut tx = match &query.account {
+            Some(account) => self.snapshot_of(account).await?,
+            None => self.snapshot().await?,
+        };
         let found = tx.usage_grouped(&usage_query(&query)).await.map_err(told)?;
         if i64::try_from(found.len()).is_ok_and(|count| count >= SUMMED_ROWS_MAX) {
             return Err(too_many());
@@ -68,7 +71,9 @@ impl Ledger {
         for row in found {
             let Some(book) = books.get(&row.account) else { continue };
             let day = row.start.day();
-            let place = periods.partition_point(|period| period.start <= row.start);
+            // A day's sum starts at midnight, also where the range starts later in that day.
+            let start = row.start.max(query.from);
+            let place = periods.partition_point(|period| period.start <= start);
             let Some(period) = place.checked_sub(1).and_then(|index| periods.get(index)) else { continue };
             for (group, priced) in split(query.group_by, row, book, day)? {
                 let sum = sums.entry((period.start, group)).or_default();

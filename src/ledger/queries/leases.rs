@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::batch::told;
-use super::super::command::Page;
+use super::super::command::{Admitted, Page};
 use super::super::view::{LeaseFilter, LeaseView, Listed};
 use super::super::{Answer, Ledger};
 use super::{listed, priced};
 use crate::domain::cost::Priced;
 use crate::domain::id::{AccountId, LeaseId};
 use crate::domain::lease::{HourTotals, Lease};
-use crate::domain::time::Day;
+use crate::domain::rate_card::PriceBook;
+use crate::domain::time::{Day, Timestamp};
 use crate::store::shapes::{LeaseHours, LeaseQuery};
 use crate::store::{StoreError, Tx};
 
@@ -20,7 +21,7 @@ const FILTER_ROUNDS_MAX: usize = 20;
 impl Ledger {
     /// Leases of an account by id.
     pub async fn leases(&self, account: &AccountId, filter: LeaseFilter, page: Page) -> Answer<Listed<LeaseView>> {
-        let mut tx = self.snapshot().await?;
+        let mut tx = self.snapshot_of(account).await?;
         let now = self.engine.clock.now();
         let query = LeaseQuery { sandbox: filter.sandbox, key: filter.key, host: filter.host };
         let (mut found, mut after) = (Vec::new(), page.after.clone());
@@ -57,6 +58,16 @@ impl Ledger {
         self.lease_views(&mut tx, leases).await.map_err(told)
     }
 
+    /// Views of leases that were just admitted. New ones have no usage yet, so the database is not asked again.
+    pub async fn admitted_views(&self, admitted: Admitted) -> Answer<Vec<LeaseView>> {
+        if admitted.leases.iter().any(may_have_usage) {
+            return self.views_of(admitted.leases).await;
+        }
+        let now = self.engine.clock.now();
+        let view = |lease| lease_view(lease, Priced::default(), &admitted.prices, now).map_err(told);
+        admitted.leases.into_iter().map(view).collect()
+    }
+
     async fn lease_views(&self, tx: &mut Tx, leases: Vec<Lease>) -> Result<Vec<LeaseView>, StoreError> {
         let accounts: BTreeSet<AccountId> = leases.iter().map(|lease| lease.account.clone()).collect();
         let books = self.books(tx, &accounts).await?;
@@ -75,16 +86,20 @@ impl Ledger {
             let sum = closed.chain(open).try_fold(Priced::default(), |sum, (day, totals)| {
                 Ok::<_, StoreError>(sum.plus(priced(book, day, totals)?)?)
             })?;
-            Ok(LeaseView {
-                state: lease.state(now),
-                worst_case: lease.worst_cost(book)?.ceil()?,
-                usage: sum.usage,
-                amounts: sum.amounts()?,
-                lease,
-            })
+            lease_view(lease, sum, book, now)
         };
         leases.into_iter().map(view).collect()
     }
+}
+
+fn lease_view(lease: Lease, sum: Priced, prices: &PriceBook, now: Timestamp) -> Result<LeaseView, StoreError> {
+    Ok(LeaseView {
+        state: lease.state(now),
+        worst_case: lease.worst_cost(prices)?.ceil()?,
+        usage: sum.usage,
+        amounts: sum.amounts()?,
+        lease,
+    })
 }
 
 /// A lease that nothing was ever posted to needs no look at the hours.

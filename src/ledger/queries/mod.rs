@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::batch::told;
-use super::command::{Page, Principal, Role, Token};
+use super::command::{CommandError, Page, Principal, Role, Token};
 use super::view::{CardsInForce, Listed};
 use super::{Answer, Ledger};
 use crate::domain::cost::Priced;
@@ -46,6 +46,15 @@ fn priced(book: &PriceBook, day: Day, totals: HourTotals) -> Result<Priced, Stor
 impl Ledger {
     async fn snapshot(&self) -> Answer<Tx> {
         self.engine.store.read().await.map_err(told)
+    }
+
+    /// A snapshot for reading what belongs to an account; not found when there is none of that id.
+    async fn snapshot_of(&self, account: &AccountId) -> Answer<Tx> {
+        let mut tx = self.snapshot().await?;
+        match tx.accounts(&[account.clone()].into()).await.map_err(told)?.pop() {
+            Some(_) => Ok(tx),
+            None => Err(CommandError::NotFound("account")),
+        }
     }
 
     /// The price book of an account.
@@ -86,7 +95,7 @@ impl Ledger {
 
     /// Keys of an account by id, revoked ones too.
     pub async fn keys(&self, account: &AccountId, page: Page) -> Answer<Listed<Key>> {
-        let mut tx = self.snapshot().await?;
+        let mut tx = self.snapshot_of(account).await?;
         let found = tx.list_keys(account, page.after.as_deref(), one_more(&page)).await.map_err(told)?;
         Ok(listed(found, page.limit, |key| key.id.to_string()))
     }
@@ -99,7 +108,7 @@ impl Ledger {
 
     /// Grants of an account by id.
     pub async fn grants(&self, account: &AccountId, page: Page) -> Answer<Listed<Grant>> {
-        let mut tx = self.snapshot().await?;
+        let mut tx = self.snapshot_of(account).await?;
         let found = tx.list_grants(account, page.after.as_deref(), one_more(&page)).await.map_err(told)?;
         Ok(listed(found, page.limit, |grant| grant.id.to_string()))
     }
@@ -137,7 +146,7 @@ impl Ledger {
 
     /// Today's card of an account, and what comes.
     pub async fn cards_in_force(&self, account: &AccountId) -> Answer<CardsInForce> {
-        let mut tx = self.snapshot().await?;
+        let mut tx = self.snapshot_of(account).await?;
         let today = self.engine.clock.now().day();
         let entries = tx.rate_card_entries(&[account.clone()].into()).await.map_err(told)?;
         let book = PriceBook::new(self.engine.rules.list.clone(), account, &entries);

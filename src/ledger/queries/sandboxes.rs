@@ -16,7 +16,7 @@ use crate::store::{StoreError, Tx};
 impl Ledger {
     /// Sandboxes of an account by id.
     pub async fn sandboxes(&self, account: &AccountId, page: Page) -> Answer<Listed<SandboxView>> {
-        let mut tx = self.snapshot().await?;
+        let mut tx = self.snapshot_of(account).await?;
         let found = tx.list_sandboxes(account, page.after.as_deref(), one_more(&page)).await.map_err(told)?;
         let page = listed(found, page.limit, |sandbox| sandbox.id.to_string());
         let items = self.sandbox_views(&mut tx, account, page.items).await.map_err(told)?;
