@@ -117,6 +117,7 @@ impl Backend {
                 ("enable_seqscan", "off"),
                 ("enable_hashjoin", "off"),
                 ("enable_mergejoin", "off"),
+                ("enable_memoize", "off"),
                 ("jit", "off"),
                 ("statement_timeout", wait.as_str()),
                 ("lock_timeout", wait.as_str()),

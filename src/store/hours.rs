@@ -39,7 +39,7 @@ macro_rules! of_leases {
             ", ",
             sums!("h"),
             " FROM {rows account_id text, sandbox_id text, life int, lease_id text, since int, until int}
-            {each usage_hours h: h.account_id = r.account_id AND h.sandbox_id = r.sandbox_id AND h.life = r.life
+            {each usage_hours h by usage_hours_by_sandbox: h.account_id = r.account_id AND h.sandbox_id = r.sandbox_id AND h.life = r.life
                 AND h.hour >= r.since AND h.hour <= r.until AND h.lease_id = r.lease_id}
             GROUP BY h.account_id, h.lease_id, ",
             $period,

@@ -50,11 +50,12 @@ static MEETING: Statement = Statement::new(
         "SELECT ",
         lease_columns!(),
         " FROM {rows account_id text, sandbox_id text, at int}
-        {each leases l: l.account_id = r.account_id AND l.sandbox_id = r.sandbox_id AND l.effective_end > r.at}
+        {each leases l: l.account_id = r.account_id AND l.sandbox_id = r.sandbox_id AND l.effective_end > r.at
+            AND l.effective_end >= 0}
         UNION ALL SELECT ",
         lease_columns!(),
         " FROM {rows}
-        {each leases l: l.account_id = r.account_id AND l.sandbox_id = r.sandbox_id AND l.is_open = 1
+        {each leases l by leases_one_open: l.account_id = r.account_id AND l.sandbox_id = r.sandbox_id AND l.is_open = 1
             AND l.effective_end <= r.at}"
     ),
 );
@@ -67,7 +68,7 @@ static DUE: Statement = Statement::new(
 static LOCK_DUE: Statement = Statement::new(
     "lock due leases",
     "SELECT l.account_id, l.lease_id FROM {rows account_id text, lease_id text}
-    {each_skip leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id AND l.settled_at IS NULL}",
+    {each_skip leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id}",
 );
 static DUE_ANYWHERE: Statement = Statement::new(
     "due leases of all accounts",
@@ -79,7 +80,8 @@ static UNSETTLED: Statement = Statement::new(
     concat!(
         "SELECT ",
         lease_columns!(),
-        " FROM {rows account_id text} {each leases l: l.account_id = r.account_id AND l.settled_at IS NULL}
+        " FROM {rows account_id text}
+        {each leases l by leases_unsettled: l.account_id = r.account_id AND l.settled_at IS NULL}
         ORDER BY r.ord, l.settles_at, l.lease_id"
     ),
 );
@@ -87,8 +89,9 @@ static STARTS: Statement = Statement::new(
     "lease starts",
     "SELECT r.ord, l.starts_at, l.key_id FROM {rows account_id text, sandbox_id text, life int, at int}
     {each leases l: l.account_id = r.account_id AND l.sandbox_id = r.sandbox_id AND l.life = r.life
+        AND l.starts_at >= 0
         AND l.starts_at >= COALESCE((SELECT b.starts_at FROM leases b WHERE b.account_id = r.account_id
-            AND b.sandbox_id = r.sandbox_id AND b.life = r.life AND b.starts_at <= r.at
+            AND b.sandbox_id = r.sandbox_id AND b.life = r.life AND b.starts_at >= 0 AND b.starts_at <= r.at
             ORDER BY b.starts_at DESC LIMIT 1), 0)}
     ORDER BY r.ord, l.starts_at, l.lease_id",
 );
@@ -234,6 +237,8 @@ impl Tx {
             due = all(self.fetch_rows(&LOCK_DUE, &lease_rows(&due), &[]).await?, read)?.into_iter().collect();
         }
         let mut leases = self.leases(&due).await?;
+        // Another engine may have settled some between the two statements.
+        leases.retain(|lease| lease.settled_at.is_none() && lease.settles_at <= now);
         leases.sort_by(|left, right| {
             (&left.account, left.settles_at, &left.id).cmp(&(&right.account, right.settles_at, &right.id))
         });

@@ -2,7 +2,7 @@
 
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
-use crate::domain::id::{AccountId, HostId, KeyId, SandboxId};
+use crate::domain::id::{AccountId, HostId, KeyId};
 use crate::domain::lease::Lease;
 use crate::domain::rate_card::RateCardEntry;
 use crate::domain::sandbox::Sandbox;
@@ -14,7 +14,7 @@ use super::rate_cards::{DEFAULT_SCOPE, card_columns, entry};
 use super::sandboxes::{sandbox, sandbox_columns};
 use super::shapes::LeaseQuery;
 use super::statement::Statement;
-use super::{Answer, Tx, Value, all};
+use super::{Answer, Rows, Tx, Value, all};
 
 static ACCOUNTS: Statement = Statement::new(
     "list accounts",
@@ -54,9 +54,9 @@ static LEASES: Statement = Statement::new(
     concat!(
         "SELECT ",
         lease_columns!(),
-        " FROM leases l WHERE l.account_id = {text 1} AND l.lease_id > {text 2}
-        AND ({text 3} IS NULL OR l.key_id = {text 3}) AND ({text 4} IS NULL OR l.host_id = {text 4})
-        ORDER BY l.lease_id LIMIT {int 5}"
+        " FROM leases l WHERE l.account_id = {text 5} AND l.lease_id > {text 1}
+        AND ({text 2} IS NULL OR l.key_id = {text 2}) AND ({text 3} IS NULL OR l.host_id = {text 3})
+        ORDER BY l.lease_id LIMIT {int 4}"
     ),
 );
 static LEASES_OF_SANDBOX: Statement = Statement::new(
@@ -64,9 +64,11 @@ static LEASES_OF_SANDBOX: Statement = Statement::new(
     concat!(
         "SELECT ",
         lease_columns!(),
-        " FROM leases l WHERE l.account_id = {text 1} AND l.sandbox_id = {text 6} AND l.lease_id > {text 2}
-        AND ({text 3} IS NULL OR l.key_id = {text 3}) AND ({text 4} IS NULL OR l.host_id = {text 4})
-        ORDER BY l.lease_id LIMIT {int 5}"
+        " FROM {rows account_id text, sandbox_id text}
+        {each leases l by leases_by_end: l.account_id = r.account_id AND l.sandbox_id = r.sandbox_id
+            AND l.effective_end >= 0}
+        WHERE l.lease_id > {text 1} AND ({text 2} IS NULL OR l.key_id = {text 2})
+        AND ({text 3} IS NULL OR l.host_id = {text 3}) ORDER BY l.lease_id LIMIT {int 4}"
     ),
 );
 static SANDBOXES: Statement = Statement::new(
@@ -75,8 +77,8 @@ static SANDBOXES: Statement = Statement::new(
         "SELECT ",
         sandbox_columns!(),
         " FROM sandboxes s WHERE s.account_id = {text 1} AND s.sandbox_id > {text 2}
-        AND NOT EXISTS (SELECT 1 FROM sandboxes n WHERE n.account_id = s.account_id AND n.sandbox_id = s.sandbox_id
-            AND n.life > s.life)
+        AND s.life = (SELECT MAX(n.life) FROM sandboxes n WHERE n.account_id = s.account_id
+            AND n.sandbox_id = s.sandbox_id)
         ORDER BY s.sandbox_id LIMIT {int 3}"
     ),
 );
@@ -121,20 +123,21 @@ impl Tx {
         limit: i64,
     ) -> Answer<Vec<Lease>> {
         let mut values = vec![
-            Value::text(of.as_str()),
             Value::text(after.unwrap_or_default()),
             Value::Text(query.key.as_ref().map(KeyId::as_str)),
             Value::Text(query.host.as_ref().map(HostId::as_str)),
             Value::int(limit),
         ];
-        let statement = match query.sandbox.as_ref().map(SandboxId::as_str) {
-            Some(sandbox) => {
-                values.push(Value::text(sandbox));
-                &LEASES_OF_SANDBOX
-            }
-            None => &LEASES,
+        let rows = if let Some(sandbox) = &query.sandbox {
+            let row = Rows::of([sandbox], |rows, sandbox| {
+                rows.text(of.as_str()).text(sandbox.as_str());
+            });
+            self.fetch_rows(&LEASES_OF_SANDBOX, &row, &values).await?
+        } else {
+            values.push(Value::text(of.as_str()));
+            self.fetch(&LEASES, &values).await?
         };
-        all(self.fetch(statement, &values).await?, lease)
+        all(rows, lease)
     }
 
     /// The newest life of each of an account's sandboxes, by id after `after`, at most `limit`.

@@ -8,7 +8,7 @@
 //! | `{columns}`, `{r.columns}` | the row source's columns, plain and as `r.column` |
 //! | `{set}`, `{set_r}` | `column = excluded.column` (`= r.column`) for those after the bar |
 //! | `{add key_days}` | `column = key_days.column + excluded.column` for those after the bar |
-//! | `{each leases l: condition}` | joins to every row of `r`, in its order, the rows of a table that match |
+//! | `{each leases l: condition}` | joins to every row of `r`, in its order, the rows of a table that match; `{each leases l by leases_unsettled: ...}` names the index, where a planner without statistics takes another |
 //! | `{each_lock ...}`, `{each_skip ...}` | the same, locking each row; skipping those that others hold |
 //! | `{found leases t: condition}` | the end of an `UPDATE leases AS t ... FROM {rows ...}` |
 //! | `{lock_share}` | holds the row against change, shared with others |
@@ -29,9 +29,9 @@ pub(super) trait Words: Sync {
     /// A parameter.
     fn parameter(number: usize, kind: Kind) -> String;
     /// The join of `r` with the matching rows of a table.
-    fn each(lock: Lock, table: &str, alias: &str, condition: &str) -> String;
+    fn each(lock: Lock, matching: &Matching<'_>) -> String;
     /// The end of an update from `r`.
-    fn found(table: &str, alias: &str, condition: &str) -> String;
+    fn found(matching: &Matching<'_>) -> String;
     /// A shared lock at the end of a query.
     fn lock_share() -> &'static str;
 }
@@ -54,6 +54,19 @@ pub(super) enum Lock {
     Wait,
     /// Each that nobody else holds.
     Skip,
+}
+
+/// Which rows of a table match a row of the row source.
+#[derive(Debug)]
+pub(super) struct Matching<'a> {
+    /// The table.
+    pub(super) table: &'a str,
+    /// Its alias.
+    pub(super) alias: &'a str,
+    /// The index to go by, if it has to be named.
+    pub(super) index: Option<&'a str>,
+    /// When a row matches.
+    pub(super) condition: String,
 }
 
 /// The type of a column or a parameter.
@@ -195,10 +208,7 @@ impl Expansion<'_> {
             "each" => self.each::<W>(Lock::None, rest),
             "each_lock" => self.each::<W>(Lock::Wait, rest),
             "each_skip" => self.each::<W>(Lock::Skip, rest),
-            "found" => {
-                let (table, alias, condition) = self.matching::<W>(rest);
-                W::found(table, alias, &condition)
-            }
+            "found" => W::found(&self.matching::<W>(rest)),
             "lock_share" => W::lock_share().to_owned(),
             // A word that is not known stays as it is, and the test that prepares every statement finds it.
             _ => self.parameter::<W>(word, rest).unwrap_or_else(|| format!("{{{inside}}}")),
@@ -212,15 +222,15 @@ impl Expansion<'_> {
     }
 
     fn each<W: Words>(&mut self, lock: Lock, rest: &str) -> String {
-        let (table, alias, condition) = self.matching::<W>(rest);
-        W::each(lock, table, alias, &condition)
+        W::each(lock, &self.matching::<W>(rest))
     }
 
-    /// `table alias: condition`, with what is in braces in the condition expanded.
-    fn matching<'b, W: Words>(&mut self, rest: &'b str) -> (&'b str, &'b str, String) {
+    /// `table alias [by index]: condition`, with what is in braces in the condition expanded.
+    fn matching<'b, W: Words>(&mut self, rest: &'b str) -> Matching<'b> {
         let (head, condition) = rest.split_once(':').unwrap_or((rest, ""));
+        let (head, index) = head.split_once(" by ").map_or((head, None), |(head, index)| (head, Some(index.trim())));
         let (table, alias) = head.trim().split_once(' ').unwrap_or((head, head));
-        (table, alias, self.text::<W>(condition.trim()))
+        Matching { table, alias, index, condition: self.text::<W>(condition.trim()) }
     }
 
     fn list(&self, show: impl Fn(&Column<'_>) -> String) -> String {

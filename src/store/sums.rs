@@ -89,6 +89,7 @@ static OF_ALL: Statement = Statement::new(
             AND s.storage_hour < {int 2}}"
     ),
 );
+/// COALESCE keeps the open hours' own indexes out of it: they would read all open hours of the account.
 static OF_SANDBOXES: Statement = Statement::new(
     "days of sandboxes",
     concat!(
@@ -97,18 +98,18 @@ static OF_SANDBOXES: Statement = Statement::new(
         " FROM (SELECT r.ord, h.hour, ",
         totals!("h"),
         " FROM {rows account_id text, sandbox_id text, life int, since int, until int}
-        {each usage_hours h: h.account_id = r.account_id AND h.sandbox_id = r.sandbox_id AND h.life = r.life
+        {each usage_hours h by usage_hours_by_sandbox: h.account_id = r.account_id AND h.sandbox_id = r.sandbox_id AND h.life = r.life
             AND h.hour >= r.since AND h.hour <= r.until}
         UNION ALL SELECT r.ord, l.open_hour, ",
         totals!("l"),
         " FROM {rows}
-        {each leases l: l.account_id = r.account_id AND l.sandbox_id = r.sandbox_id AND l.life = r.life
-            AND l.open_hour >= r.since AND l.open_hour <= r.until}
+        {each leases l by leases_by_start: l.account_id = r.account_id AND l.sandbox_id = r.sandbox_id AND l.life = r.life
+            AND l.starts_at >= 0 AND COALESCE(l.open_hour, -1) >= r.since AND COALESCE(l.open_hour, -1) <= r.until}
         UNION ALL SELECT r.ord, s.storage_hour, ",
         storage_totals!(),
         " FROM {rows}
         {each sandboxes s: s.account_id = r.account_id AND s.sandbox_id = r.sandbox_id AND s.life = r.life
-            AND s.storage_hour >= r.since AND s.storage_hour <= r.until}
+            AND COALESCE(s.storage_hour, -1) >= r.since AND COALESCE(s.storage_hour, -1) <= r.until}
         ) u GROUP BY 1, 2 ORDER BY 1, 2"
     ),
 );

@@ -1,7 +1,8 @@
-//! The engine as its callers see it: a real process, real HTTP, and the figures of the cases to the unit.
+//! The engine as its callers see it: a real process, real HTTP, and the figures of the cases to the unit; and the
+//! contract of the store that both back ends keep.
 //!
-//! Every test starts an engine of its own on a database of its own with a clock that stands still, so tests run in
-//! parallel, in any order, and wait for nothing. See `docs/API.md` for the wire that they speak.
+//! Every test has a database of its own, and engines have a clock that stands still, so tests run in parallel, in any
+//! order, and wait for nothing. See `docs/API.md` for the wire that they speak.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,4 +15,8 @@
 
 mod cases;
 mod harness;
+#[cfg(test)]
+mod postgres;
+#[cfg(test)]
+mod store;
 mod tidy;

@@ -1,6 +1,6 @@
 //! The words of each back end: how the braces of a [`Statement`](super::super::statement::Statement) read in its SQL.
 
-use super::super::statement::{Column, Kind, Lock, Slot, Words};
+use super::super::statement::{Column, Kind, Lock, Matching, Slot, Words};
 
 /// SQLite: rows come as one JSON text; one writer, so nothing is locked.
 #[derive(Debug)]
@@ -32,13 +32,15 @@ impl Words for Sqlite {
         format!("${number}")
     }
 
-    fn each(_: Lock, table: &str, alias: &str, condition: &str) -> String {
+    fn each(_: Lock, matching: &Matching<'_>) -> String {
+        let Matching { table, alias, index, condition } = matching;
+        let index = index.map_or_else(String::new, |index| format!(" INDEXED BY {index}"));
         // CROSS JOIN is SQLite's word for: in this order.
-        format!("CROSS JOIN {table} AS {alias} ON {condition}")
+        format!("CROSS JOIN {table} AS {alias}{index} ON {condition}")
     }
 
-    fn found(_: &str, _: &str, condition: &str) -> String {
-        format!("WHERE {condition}")
+    fn found(matching: &Matching<'_>) -> String {
+        format!("WHERE {}", matching.condition)
     }
 
     fn lock_share() -> &'static str {
@@ -63,7 +65,8 @@ impl Words for Postgres {
         format!("${number}::{}", type_of(kind))
     }
 
-    fn each(lock: Lock, table: &str, alias: &str, condition: &str) -> String {
+    fn each(lock: Lock, matching: &Matching<'_>) -> String {
+        let Matching { table, alias, condition, .. } = matching;
         let lock = match lock {
             Lock::None => "",
             Lock::Wait => " FOR NO KEY UPDATE",
@@ -75,7 +78,8 @@ impl Words for Postgres {
         )
     }
 
-    fn found(table: &str, alias: &str, condition: &str) -> String {
+    fn found(matching: &Matching<'_>) -> String {
+        let Matching { table, alias, condition, .. } = matching;
         format!(
             "CROSS JOIN LATERAL (SELECT {alias}.ctid AS place FROM {table} AS {alias} WHERE {condition} OFFSET 0) \
              AS found WHERE {alias}.ctid = found.place"

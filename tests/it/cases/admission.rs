@@ -58,7 +58,6 @@ async fn a1_concurrent_admissions(backend: Backend) {
 
 /// Several engines on one database are for PostgreSQL only.
 #[tokio::test]
-#[ignore = "no PostgreSQL server is wired to the tests"]
 async fn a1_concurrent_admissions_through_two_engines() {
     let engine = Engine::with_customer(Backend::Postgres, noon()).await;
     let (other, _process) = engine.beside();

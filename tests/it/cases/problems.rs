@@ -133,7 +133,7 @@ async fn requests_that_are_not_understood(backend: Backend) {
     refused(api.text("PUT", "/v1/accounts", "{}").await, 405, "method_not_allowed");
     refused(api.delete("/v1/accounts/acme").await, 405, "method_not_allowed");
     let much = format!("{{\"id\":\"a\",\"name\":\"{}\"}}", "n".repeat(9 * 1_024 * 1_024));
-    refused(api.text("POST", "/v1/accounts", &much).await, 413, "payload_too_large");
+    refused(api.post_too_much("/v1/accounts", much.into_bytes()).await, 413, "payload_too_large");
     refused(api.get("/v1/accounts?surprise=1").await, 422, "invalid_request");
 }
 

@@ -125,8 +125,7 @@ async fn s3_sizes_of_a_batch(backend: Backend) {
     let bill = api.lease("acme", "l").await;
     assert_eq!((quantity(&bill, "run_ms"), quantity(&bill, "cpu_used_us")), (3_000_000, 999_900_000));
     let blank = vec![b' '; 8 * 1_024 * 1_024 + 1];
-    let answer = api.raw("POST", "/v1/samples", &[("content-type", "application/json")], blank).await;
-    refused(answer.json(), 413, "payload_too_large");
+    refused(api.post_too_much("/v1/samples", blank).await, 413, "payload_too_large");
 }
 
 async fn s8_a_sample_of_the_future(backend: Backend) {
@@ -258,7 +257,7 @@ async fn every_code_in_its_order(backend: Backend) {
     let rows: Vec<(Value, &str)> = vec![
         (with(at(1, 0), "cpu_usage_usec", -1), "invalid_sample"),
         (with(at(1, 0), "cpu_usage_usec", 1.5), "invalid_sample"),
-        (with(at(1, 0), "memory_mib", 0), "invalid_sample"),
+        (with(at(1, 0), "memory_mib", 64 * 1_024 * 1_024 + 1), "invalid_sample"),
         (with(at(1, 0), "surprise", 1), "invalid_sample"),
         (with(at_rest("acme", "s", noon(), 1), "cpu_usage_usec", 1), "invalid_sample"),
         (json!("not an object"), "invalid_sample"),

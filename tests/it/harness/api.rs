@@ -65,14 +65,36 @@ impl Api {
 
     /// Sends a request with any body and headers.
     pub(crate) async fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Raw {
+        self.try_raw(method, path, headers, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    async fn try_raw(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Result<Raw, reqwest::Error> {
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
-        let request =
-            headers.iter().fold(self.request(method, path), |request, (name, value)| request.header(*name, *value));
-        let answer = request.body(body).send().await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let plain = self.request(method, path);
+        let request = headers.iter().fold(plain, |request, (name, value)| request.header(*name, *value));
+        let answer = request.body(body).send().await?;
         let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (content_type, retry_after) = (header("content-type").unwrap_or_default(), header("retry-after"));
         let status = answer.status().as_u16();
-        Raw { status, content_type, retry_after, body: answer.bytes().await.expect("a body").to_vec() }
+        Ok(Raw { status, content_type, retry_after, body: answer.bytes().await?.to_vec() })
+    }
+
+    /// Posts a JSON body that is beyond the limit. A server may answer and close while the body is still being sent,
+    /// and then the answer may be lost on its way: it is asked again.
+    pub(crate) async fn post_too_much(&self, path: &str, body: Vec<u8>) -> Answer {
+        for _ in 0..20 {
+            let sent = self.try_raw("POST", path, &[("content-type", "application/json")], body.clone());
+            if let Ok(answer) = sent.await {
+                return answer.json();
+            }
+        }
+        panic!("{path}: no answer");
     }
 
     /// Sends a JSON body, byte for byte.

@@ -2,6 +2,8 @@
 
 use std::any::Any;
 
+use crate::postgres::Server;
+
 /// Which database an engine runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
@@ -20,7 +22,6 @@ pub(crate) struct Database {
 
 impl Backend {
     /// A new empty database.
-    #[expect(clippy::unused_async, reason = "a database on a server is made by asking it")]
     pub(crate) async fn database(self) -> Database {
         match self {
             Self::Sqlite => {
@@ -28,7 +29,10 @@ impl Backend {
                 let url = format!("sqlite:{}", folder.path().join("x.db").display());
                 Database { url, _keep: Box::new(folder) }
             }
-            Self::Postgres => panic!("no PostgreSQL server is wired to the tests"),
+            Self::Postgres => {
+                let server = Server::shared();
+                Database { url: server.database().await, _keep: Box::new(server) }
+            }
         }
     }
 }
@@ -45,7 +49,6 @@ macro_rules! on_each_backend {
             }
 
             #[tokio::test]
-            #[ignore = "no PostgreSQL server is wired to the tests"]
             async fn postgres() {
                 super::$case(Backend::Postgres).await;
             }
