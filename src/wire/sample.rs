@@ -6,7 +6,7 @@ use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::reader::{Invalid, Value};
-use super::schema::{CounterCount, Id, MibCount, TimeText};
+use super::schema::{CounterCount, Id, MemoryMibCount, MibCount, TimeText};
 use super::time::parse_time;
 use crate::domain::id::{AccountId, LeaseId, SandboxId};
 use crate::domain::sample::{COUNTER_MAX, Reading, RejectCode, Sample, Seen, StorageReport};
@@ -39,7 +39,7 @@ pub struct NewSample {
     #[schema(value_type = Option<CounterCount>)]
     pub epoch: Option<i64>,
     /// Memory reserved from this instant on; absent: the lease's.
-    #[schema(value_type = Option<MibCount>)]
+    #[schema(value_type = Option<MemoryMibCount>)]
     pub memory_mib: Option<i64>,
     /// Disk that the sandbox takes from this instant on; absent: unchanged. Required without a lease.
     #[schema(value_type = Option<MibCount>)]
@@ -82,8 +82,8 @@ struct Row<'a> {
     storage_mib: Option<i64>,
 }
 
-fn within(value: Option<i64>, max: i64) -> bool {
-    value.is_none_or(|value| (0..=max).contains(&value))
+fn within(value: Option<i64>, min: i64, max: i64) -> bool {
+    value.is_none_or(|value| (min..=max).contains(&value))
 }
 
 /// Reads a row that has nothing unusual; `None` says only that the exact reader must look.
@@ -100,8 +100,8 @@ pub fn read_fast(text: &str) -> Option<Sample> {
         memory_mib: row.memory_mib,
         storage_mib: row.storage_mib,
     };
-    let counters = within(row.cpu_usage_usec, COUNTER_MAX) && within(row.epoch, COUNTER_MAX);
-    let sizes = within(row.memory_mib, MEBIBYTES_MAX) && within(row.storage_mib, MEBIBYTES_MAX);
+    let counters = within(row.cpu_usage_usec, 0, COUNTER_MAX) && within(row.epoch, 0, COUNTER_MAX);
+    let sizes = within(row.memory_mib, 1, MEBIBYTES_MAX) && within(row.storage_mib, 0, MEBIBYTES_MAX);
     if counters && sizes { sample.seen().ok() } else { None }
 }
 
@@ -110,16 +110,16 @@ impl NewSample {
     pub fn read(row: &Value<'_, '_>) -> Result<Sample, Invalid> {
         let object =
             row.object(["account", "sandbox", "lease", "at", "cpu_usage_usec", "epoch", "memory_mib", "storage_mib"])?;
-        let number = |name, max| object.optional(name).map(|number| number.integer(0, max)).transpose();
+        let number = |name, min, max| object.optional(name).map(|number| number.integer(min, max)).transpose();
         let sample = Self {
             account: object.required("account")?.id(AccountId::parse)?,
             sandbox: object.required("sandbox")?.id(SandboxId::parse)?,
             lease: object.optional("lease").map(|lease| lease.id(LeaseId::parse)).transpose()?,
             at: object.required("at")?.time()?,
-            cpu_usage_usec: number("cpu_usage_usec", COUNTER_MAX)?,
-            epoch: number("epoch", COUNTER_MAX)?,
-            memory_mib: number("memory_mib", MEBIBYTES_MAX)?,
-            storage_mib: number("storage_mib", MEBIBYTES_MAX)?,
+            cpu_usage_usec: number("cpu_usage_usec", 0, COUNTER_MAX)?,
+            epoch: number("epoch", 0, COUNTER_MAX)?,
+            memory_mib: number("memory_mib", 1, MEBIBYTES_MAX)?,
+            storage_mib: number("storage_mib", 0, MEBIBYTES_MAX)?,
         };
         sample.seen().map_err(|(name, detail)| object.invalid(name, detail))
     }
@@ -203,7 +203,7 @@ mod tests {
         for (more, bad) in [
             (r#","lease":"l","cpu_usage_usec":1"#, None),
             (
-                r#","lease":"l","cpu_usage_usec":9007199254740991,"epoch":null,"memory_mib":0,"storage_mib":67108864"#,
+                r#","lease":"l","cpu_usage_usec":9007199254740991,"epoch":null,"memory_mib":1,"storage_mib":67108864"#,
                 None,
             ),
             (r#","lease":null,"storage_mib":0"#, None),
@@ -217,6 +217,7 @@ mod tests {
             (r#","lease":"l","cpu_usage_usec":1.0"#, Some("/cpu_usage_usec")),
             (r#","lease":"l","cpu_usage_usec":"1""#, Some("/cpu_usage_usec")),
             (r#","lease":"l","cpu_usage_usec":1,"memory_gb":4"#, Some("/memory_gb")),
+            (r#","lease":"l","cpu_usage_usec":1,"memory_mib":0"#, Some("/memory_mib")),
             (r#","lease":"l","cpu_usage_usec":1,"memory_mib":67108865"#, Some("/memory_mib")),
             (r#","lease":"l","cpu_usage_usec":1,"at":"2026-11-01T10:00:30Z""#, Some("/at")),
         ] {
