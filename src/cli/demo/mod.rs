@@ -45,7 +45,7 @@ pub(super) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let mut screen = Screen::new(std::io::stdout(), terminal);
     let url = running.url();
     let played = tokio::select! {
-        played = play(&mut screen, &url, ledger, clock, folder.path()) => Some(played),
+        played = play(&mut screen, &url, ledger, clock, folder.path(), !args.once) => Some(played),
         _ = signals.next() => None,
     };
     // The pretend sandboxes are gone by here, however it ended.
@@ -71,9 +71,10 @@ async fn play(
     ledger: crate::ledger::Ledger,
     clock: Clock,
     folder: &std::path::Path,
+    serves_on: bool,
 ) -> anyhow::Result<()> {
     let mut scenario = Scenario::new(screen, url, &ledger, clock).await?;
     scenario.customers().await?;
     scenario.play(folder).await?;
-    scenario.tab().await
+    scenario.tab(serves_on).await
 }
