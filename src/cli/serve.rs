@@ -28,9 +28,12 @@ use crate::telemetry::metrics::Metrics;
 /// The flags of `runtab serve`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Prints one line, `listening on http://ADDRESS:PORT`, on standard output when it is ready. Logs go to standard error.
-Try a day's limit or a month's invoice in seconds with --test-clock 2026-11-01T00:00:00Z: the clock then stands still
-until PUT /v1/test-clock {\"now\":\"...\"} (admin) moves it forward.")]
+Prints one line, `listening on http://ADDRESS:PORT`, on standard output when it
+is ready. Logs go to standard error.
+
+Try a day's limit or a month's invoice in seconds with
+--test-clock 2026-11-01T00:00:00Z: the clock then stands still until
+PUT /v1/test-clock {\"now\":\"...\"} (admin) moves it forward.")]
 pub struct ServeArgs {
     #[command(flatten)]
     common: Common,

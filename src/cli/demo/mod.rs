@@ -24,8 +24,9 @@ use screen::{Mark, Screen};
 /// The flags of `runtab demo`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Starts an engine on a free port of this machine and three child processes as pretend sandboxes, meters them for half a
-minute, is refused on purpose, pauses and wakes one, and ends with a statement in which every row adds up. Nothing is
+Starts an engine on a free port of this machine and three child processes as
+pretend sandboxes, meters them for half a minute, is refused on purpose, pauses
+and wakes one, and ends with a statement in which every row adds up. Nothing is
 left behind: the processes end with the demo, and its folder goes.")]
 pub struct DemoArgs {
     /// End after the statement instead of serving on until Ctrl-C
