@@ -24,8 +24,9 @@ const ABOUT: &str = "Usage metering, spending limits and billing for a microVM s
 
 const LONG_ABOUT: &str = "runtab runs the tab of a microVM sandbox cloud.
 
-The control plane asks it before every sandbox that starts: may this one run? Hosts push CPU, memory and storage
-samples to it. Dashboards and people read costs, balances and invoices from it, in whole microdollars that add up.";
+The control plane asks it before every sandbox that starts: may this one run?
+Hosts push CPU, memory and storage samples to it. Dashboards and people read
+costs, balances and invoices from it, in whole microdollars that add up.";
 
 const AFTER_HELP: &str = "\
 Begin here:
@@ -34,8 +35,9 @@ Begin here:
   runtab serve                             serve that database on http://127.0.0.1:8080
   runtab replay trace.csv                  bill a recorded trace
 
-Settings come from a file (--config, TOML), environment variables (RUNTAB_DATABASE, RUNTAB_LISTEN, ...) and flags;
-the later wins. config/default.toml lists every setting with its unit, its reason and its variable.";
+Settings come from a file (--config, TOML), environment variables
+(RUNTAB_DATABASE, RUNTAB_LISTEN, ...) and flags; the later wins.
+config/default.toml lists every setting with its unit, reason and variable.";
 
 #[derive(Debug, Parser)]
 #[command(name = "runtab", version, about = ABOUT, long_about = LONG_ABOUT, after_help = AFTER_HELP)]
@@ -96,11 +98,18 @@ pub fn run() -> ExitCode {
     };
     match choose(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
+        // The reader has seen enough (`runtab openapi | head`).
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             drop(writeln!(std::io::stderr(), "runtab: {error:#}"));
             ExitCode::FAILURE
         }
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 fn choose(command: Command) -> anyhow::Result<()> {

@@ -21,16 +21,19 @@ use crate::jobs;
 use crate::ledger::Ledger;
 use crate::ledger::batch::BatchLimits;
 use crate::ledger::working_set::Rules;
-use crate::store::{Options, Store};
+use crate::store::Store;
 use crate::telemetry::logging;
 use crate::telemetry::metrics::Metrics;
 
 /// The flags of `runtab serve`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Prints one line, `listening on http://ADDRESS:PORT`, on standard output when it is ready. Logs go to standard error.
-Try a day's limit or a month's invoice in seconds with --test-clock 2026-11-01T00:00:00Z: the clock then stands still
-until PUT /v1/test-clock {\"now\":\"...\"} (admin) moves it forward.")]
+Prints one line, `listening on http://ADDRESS:PORT`, on standard output when it
+is ready. Logs go to standard error.
+
+Try a day's limit or a month's invoice in seconds with
+--test-clock 2026-11-01T00:00:00Z: the clock then stands still until
+PUT /v1/test-clock {\"now\":\"...\"} (admin) moves it forward.")]
 pub struct ServeArgs {
     #[command(flatten)]
     common: Common,
@@ -100,11 +103,7 @@ pub async fn open(settings: &Settings, clock: Clock) -> anyhow::Result<Ledger> {
 }
 
 async fn store(settings: &Settings) -> anyhow::Result<Store> {
-    let options = Options {
-        readers_max: settings.store.read_pool(),
-        wait_ms_max: settings.store.statement_timeout_ms.unsigned_abs(),
-        ..Options::default()
-    };
+    let options = settings.store.options();
     let database = &settings.store.database;
     Store::open(database.expose(), options).await.with_context(|| format!("can't open the database {database}"))
 }
@@ -148,8 +147,8 @@ async fn serve_http(
         settings: HttpSettings {
             requests_in_flight_max: settings.server.request_limit(),
             request_timeout: settings.server.request_timeout(),
-            samples_bytes_max: settings.server.inflated_limit(),
-            ..HttpSettings::default()
+            body_bytes_max: settings.server.body_limit(),
+            samples_bytes_max: settings.server.samples_limit(),
         },
     };
     http::serve(listener, state, stop.clone(), settings.server.drain_deadline()).await?;

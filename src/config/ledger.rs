@@ -22,10 +22,8 @@ section! {
         batch_commands_max: i64 = 1_024, "RUNTAB_LEDGER_BATCH_COMMANDS_MAX";
         /// Most samples of one batch, so that an admission never waits long behind samples.
         batch_samples_max: i64 = 200, "RUNTAB_LEDGER_BATCH_SAMPLES_MAX";
-        /// Most commands that wait; more are answered 503 at once.
-        queue_commands_max: i64 = 16_384, "RUNTAB_LEDGER_QUEUE_COMMANDS_MAX";
-        /// Most sample slices that wait; more are answered 503 at once.
-        queue_slices_max: i64 = 4_096, "RUNTAB_LEDGER_QUEUE_SLICES_MAX";
+        /// Most commands that wait in a lane; more are answered 503 at once, so that memory is bounded.
+        queue_commands_max: i64 = 20_000, "RUNTAB_LEDGER_QUEUE_COMMANDS_MAX";
     }
 }
 
@@ -38,8 +36,7 @@ impl Ledger {
         bounded("free_storage_mib", self.free_storage_mib, 0, MEBIBYTES_MAX)?;
         bounded("batch_commands_max", self.batch_commands_max, 1, 65_536)?;
         bounded("batch_samples_max", self.batch_samples_max, 1, 10_000)?;
-        bounded("queue_commands_max", self.queue_commands_max, 1, 1_000_000)?;
-        bounded("queue_slices_max", self.queue_slices_max, 1, 1_000_000)
+        bounded("queue_commands_max", self.queue_commands_max, 1, 1_000_000)
     }
 
     /// [`Ledger::settle_after_seconds`] in milliseconds.

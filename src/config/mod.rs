@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(
             error("[server]\n\nlisten_port = 3\n"),
             "my.toml:3: server.listen_port: unknown field `listen_port`, expected one of `listen`, `body_bytes_max`, \
-             `inflated_bytes_max`, `request_timeout_ms`, `requests_max`, `drain_deadline_ms`"
+             `samples_bytes_max`, `request_timeout_ms`, `requests_max`, `drain_deadline_ms`"
         );
         assert_eq!(
             error("[ledger]\nwelcome_hours = \"many\"\n"),

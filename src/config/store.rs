@@ -3,11 +3,11 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::section::{OutOfBounds, bounded, section};
+use crate::store::Options;
 
 /// A database's address: `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/NAME`. It is never shown with its password.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
@@ -62,12 +62,13 @@ section! {
     Store = "store" {
         /// `sqlite:PATH` or `postgres://...`.
         database: DatabaseUrl = DatabaseUrl("sqlite:runtab.db".to_owned()), "RUNTAB_DATABASE";
-        /// Connections that read, beside those that write. A dashboard's read should not wait for another's.
-        read_connections: i64 = 8, "RUNTAB_STORE_READ_CONNECTIONS";
-        /// Longest wait for a free connection, in milliseconds; then the answer is 503.
-        acquire_timeout_ms: i64 = 5_000, "RUNTAB_STORE_ACQUIRE_TIMEOUT_MS";
-        /// Longest time of one statement or lock, in milliseconds; then the batch is undone and answered 503.
-        statement_timeout_ms: i64 = 10_000, "RUNTAB_STORE_STATEMENT_TIMEOUT_MS";
+        /// Connections that write, a lane; PostgreSQL only, SQLite has one writer in all. More would only wait for
+        /// each other's rows.
+        write_connections: i64 = 2, "RUNTAB_STORE_WRITE_CONNECTIONS";
+        /// Connections that read, beside those that write: one slow report should not hold up others.
+        read_connections: i64 = 4, "RUNTAB_STORE_READ_CONNECTIONS";
+        /// Longest wait for a connection, a lock or a statement, in milliseconds; then the batch is undone and 503.
+        wait_ms_max: i64 = 5_000, "RUNTAB_STORE_WAIT_MS_MAX";
     }
 }
 
@@ -77,27 +78,20 @@ impl Store {
             let detail = format!("{:?} is neither sqlite:PATH nor postgres://...", self.database);
             return Err(OutOfBounds { key: "database", detail });
         }
+        bounded("write_connections", self.write_connections, 1, 1_000)?;
         bounded("read_connections", self.read_connections, 1, 1_000)?;
-        bounded("acquire_timeout_ms", self.acquire_timeout_ms, 10, 600_000)?;
-        bounded("statement_timeout_ms", self.statement_timeout_ms, 10, 600_000)
+        bounded("wait_ms_max", self.wait_ms_max, 10, 600_000)
     }
 
-    /// [`Store::read_connections`] as a count.
+    /// The bounds as the store takes them.
     #[must_use]
-    pub fn read_pool(&self) -> u32 {
-        u32::try_from(self.read_connections).unwrap_or(1)
-    }
-
-    /// [`Store::acquire_timeout_ms`] as a duration.
-    #[must_use]
-    pub fn acquire_timeout(&self) -> Duration {
-        Duration::from_millis(self.acquire_timeout_ms.unsigned_abs())
-    }
-
-    /// [`Store::statement_timeout_ms`] as a duration.
-    #[must_use]
-    pub fn statement_timeout(&self) -> Duration {
-        Duration::from_millis(self.statement_timeout_ms.unsigned_abs())
+    pub fn options(&self) -> Options {
+        let connections = |count: i64| u32::try_from(count).unwrap_or(1);
+        Options {
+            writers_max: connections(self.write_connections),
+            readers_max: connections(self.read_connections),
+            wait_ms_max: self.wait_ms_max.unsigned_abs(),
+        }
     }
 }
 

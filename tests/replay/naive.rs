@@ -53,8 +53,8 @@ fn number(text: &str) -> BigRational {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let unscaled: BigInt = format!("{whole}{fraction}").parse().unwrap();
     let power = exponent - i32::try_from(fraction.len()).unwrap();
-    let ten = BigRational::from_integer(BigInt::from(10));
-    BigRational::from_integer(unscaled) * ten.pow(power)
+    let shift = BigInt::from(10).pow(power.unsigned_abs());
+    if power < 0 { BigRational::new(unscaled, shift) } else { BigRational::from_integer(unscaled * shift) }
 }
 
 fn rows(text: &str) -> Vec<Row> {
@@ -141,22 +141,21 @@ fn begin(row: &Row, samples: Vec<Sample>) -> Lease {
     Lease { vcpus: row.vcpus, memory_mib: row.memory_mib, start_ms: row.at_ms, end_ms: row.at_ms, samples }
 }
 
-/// The rows that can be billed: not those of a VM that is on and has no memory at all.
-fn sound_rows(text: &str) -> Vec<Row> {
-    let mut rows = rows(text);
-    rows.retain(|row| row.vcpus == 0 || row.memory_mib > 0);
-    rows
+/// The rows that can be billed, and how many can't: a VM that is on and has no memory at all.
+fn sound_rows(text: &str) -> (Vec<Row>, usize) {
+    let (sound, unsound): (Vec<_>, Vec<_>) =
+        rows(text).into_iter().partition(|row| row.vcpus == 0 || row.memory_mib > 0);
+    (sound, unsound.len())
 }
 
 /// The leases of a text.
 pub(crate) fn leases_of(text: &str) -> Vec<Lease> {
-    leases(&sound_rows(text))
+    leases(&sound_rows(text).0)
 }
 
 /// Bills one text at 25,000 / 7,500 microdollars and a floor of 50 millicores.
 pub(crate) fn bill(text: &str) -> Bill {
-    let rows = sound_rows(text);
-    let unsound = self::rows(text).len() - rows.len();
+    let (rows, unsound) = sound_rows(text);
     let mut bill = Bill {
         run_ms: 0,
         cpu_used_us: 0,
@@ -238,8 +237,7 @@ fn add_minutes(lease: &Lease, kept: &[Sample], bill: &mut Bill) {
         while kept.len() > near + 1 && kept[near + 1].0 <= from {
             near += 1;
         }
-        let far = (near + 2 + usize::try_from(kept[near..].iter().take_while(|sample| sample.0 < to).count()).unwrap())
-            .min(kept.len());
+        let far = (near + 2 + kept[near..].iter().take_while(|sample| sample.0 < to).count()).min(kept.len());
         let around = &kept[near..far];
         let used = curve(lease, around, to) - curve(lease, around, from);
         let run = to - from;

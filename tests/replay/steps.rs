@@ -75,10 +75,14 @@ fn agree(path: &Path) {
 fn own_traces_become_the_same_leases_and_samples() {
     let files = own();
     assert!(!files.is_empty());
-    files.iter().for_each(|path| agree(path));
+    for path in &files {
+        agree(path);
+    }
 }
 
 #[test]
 fn real_traces_become_the_same_leases_and_samples() {
-    real().iter().for_each(|path| agree(path));
+    for path in &real() {
+        agree(path);
+    }
 }

@@ -43,9 +43,23 @@ pub struct CostRow {
     pub sandbox: Option<String>,
     /// The resource, when grouped so.
     pub resource: Option<String>,
+    /// What was used.
+    #[serde(default)]
+    pub usage: Usage,
     /// Its amounts.
     #[serde(flatten)]
     pub amounts: Amounts,
+}
+
+/// Used quantities: whole numbers as texts, since they may pass 2^53.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Usage {
+    /// vCPU-microseconds that are billed.
+    pub cpu_us: String,
+    /// MiB-milliseconds of memory.
+    pub memory_mib_ms: String,
+    /// MiB-milliseconds of disk.
+    pub storage_mib_ms: String,
 }
 
 /// A cost table.
@@ -143,11 +157,11 @@ pub fn integer_at(value: &Value, pointer: &str) -> anyhow::Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Amounts, CostRow, Costs};
+    use super::{Amounts, CostRow, Costs, Usage};
 
     fn row(list_micros: i64, free_micros: i64) -> CostRow {
         let amounts = Amounts { list_micros, free_micros, net_micros: list_micros - free_micros };
-        CostRow { sandbox: None, resource: None, amounts }
+        CostRow { sandbox: None, resource: None, usage: Usage::default(), amounts }
     }
 
     #[test]

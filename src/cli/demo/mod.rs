@@ -24,8 +24,9 @@ use screen::{Mark, Screen};
 /// The flags of `runtab demo`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Starts an engine on a free port of this machine and three child processes as pretend sandboxes, meters them for half a
-minute, is refused on purpose, pauses and wakes one, and ends with a statement in which every row adds up. Nothing is
+Starts an engine on a free port of this machine and three child processes as
+pretend sandboxes, meters them for half a minute, is refused on purpose, pauses
+and wakes one, and ends with a statement in which every row adds up. Nothing is
 left behind: the processes end with the demo, and its folder goes.")]
 pub struct DemoArgs {
     /// End after the statement instead of serving on until Ctrl-C
@@ -45,7 +46,7 @@ pub(super) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let mut screen = Screen::new(std::io::stdout(), terminal);
     let url = running.url();
     let played = tokio::select! {
-        played = play(&mut screen, &url, ledger, clock, folder.path()) => Some(played),
+        played = play(&mut screen, &url, ledger, clock, folder.path(), !args.once) => Some(played),
         _ = signals.next() => None,
     };
     // The pretend sandboxes are gone by here, however it ended.
@@ -71,9 +72,10 @@ async fn play(
     ledger: crate::ledger::Ledger,
     clock: Clock,
     folder: &std::path::Path,
+    serves_on: bool,
 ) -> anyhow::Result<()> {
     let mut scenario = Scenario::new(screen, url, &ledger, clock).await?;
     scenario.customers().await?;
     scenario.play(folder).await?;
-    scenario.tab().await
+    scenario.tab(serves_on).await
 }

@@ -279,8 +279,8 @@ impl<'a> Scenario<'a> {
         Ok(Frame { second, seconds: SECONDS, sandboxes: sandboxes.collect(), list_micros, net_micros })
     }
 
-    /// The statement, and where to go on.
-    pub(super) async fn tab(&mut self) -> anyhow::Result<()> {
+    /// The statement, and where to go on if it serves on.
+    pub(super) async fn tab(&mut self, serves_on: bool) -> anyhow::Result<()> {
         let (by_sandbox, by_resource) = (self.costs("sandbox").await?, self.costs("resource").await?);
         if by_sandbox.total != by_resource.total {
             bail!("by sandbox {:?}, by resource {:?}", by_sandbox.total, by_resource.total);
@@ -291,13 +291,13 @@ impl<'a> Scenario<'a> {
         let left = integer_at(&balance, "/free/remaining_ms")?;
         let mut lines = vec![String::new()];
         lines.extend(statement(&by_sandbox, &by_resource, used, left));
-        lines.push(String::new());
-        lines.push(format!("Dashboard:      {}/", self.url));
-        lines.push(format!("Read-only key:  {secret}"));
-        lines.push(format!(
-            "Try:            curl -H \"Authorization: Bearer {secret}\" {}/v1/accounts/demo/balance",
-            self.url
-        ));
+        if serves_on {
+            let (url, path) = (&self.url, "/v1/accounts/demo/balance");
+            lines.push(String::new());
+            lines.push(format!("Dashboard:      {url}/"));
+            lines.push(format!("Read-only key:  {secret}"));
+            lines.push(format!("Try:            curl -H 'Authorization: Bearer {secret}' {url}{path}"));
+        }
         self.screen.lines(&lines)?;
         self.screen.event(Mark::Done, "every row adds up to its total, by sandbox and by resource")?;
         Ok(())

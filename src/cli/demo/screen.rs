@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::client::Costs;
+use super::client::{Amounts, CostRow, Costs};
 use crate::cli::format::{Align, Table, bar, dollars, grouped, thousandths};
 
 /// One line of the live table.
@@ -107,18 +107,30 @@ pub fn statement(by_sandbox: &Costs, by_resource: &Costs, free_used_ms: i64, fre
 }
 
 fn costs(costs: &Costs, group: &str) -> Vec<String> {
-    let money = ["list", "free hours", "to pay"].map(|name| (name, Align::Right));
-    let mut table = Table::new(&[&[(group, Align::Left)], money.as_slice()].concat());
-    let cells = |name: &str, amounts: super::client::Amounts| {
+    let counted = if group == "sandbox" { "CPU billed" } else { "quantity" };
+    let columns = [counted, "list", "free hours", "to pay"].map(|name| (name, Align::Right));
+    let mut table = Table::new(&[&[(group, Align::Left)], columns.as_slice()].concat());
+    let cells = |name: &str, quantity: String, amounts: Amounts| {
         let shown = [amounts.list_micros, amounts.free_micros.saturating_neg(), amounts.net_micros].map(dollars);
-        std::iter::once(name.to_owned()).chain(shown).collect()
+        [name.to_owned(), quantity].into_iter().chain(shown).collect()
     };
     for row in &costs.rows {
         let name = row.sandbox.as_deref().or(row.resource.as_deref()).unwrap_or("-");
-        table.row(cells(name, row.amounts));
+        table.row(cells(name, quantity(row), row.amounts));
     }
-    table.footing(cells("total", costs.total));
+    table.footing(cells("total", String::new(), costs.total));
     table.lines()
+}
+
+/// What a row counts, in the unit that fits half a minute.
+fn quantity(row: &CostRow) -> String {
+    let number = |text: &str| text.parse::<i128>().unwrap_or(0);
+    let gib_seconds = |mib_ms: &str| thousandths(number(mib_ms).div_euclid(1_024), "GiB-s");
+    match row.resource.as_deref() {
+        Some("memory") => gib_seconds(&row.usage.memory_mib_ms),
+        Some("storage") => gib_seconds(&row.usage.storage_mib_ms),
+        Some(_) | None => thousandths(number(&row.usage.cpu_us).div_euclid(1_000), "vCPU-s"),
+    }
 }
 
 /// How an event is marked.
@@ -223,7 +235,7 @@ impl<W: Write> Screen<W> {
 #[cfg(test)]
 mod tests {
     use super::{Frame, Live, Mark, Screen, frame_line, frame_lines, statement};
-    use crate::cli::demo::client::{Amounts, CostRow, Costs};
+    use crate::cli::demo::client::{Amounts, CostRow, Costs, Usage};
 
     fn frame() -> Frame {
         let live = |name: &str, state, vcpus, memory_mib, millicores, disk_mib, list_micros| Live {
@@ -271,6 +283,11 @@ mod tests {
         let row = |sandbox: Option<&str>, resource: Option<&str>, list_micros, free_micros| CostRow {
             sandbox: sandbox.map(str::to_owned),
             resource: resource.map(str::to_owned),
+            usage: Usage {
+                cpu_us: "12345678".to_owned(),
+                memory_mib_ms: "0".to_owned(),
+                storage_mib_ms: "1048576".to_owned(),
+            },
             amounts: Amounts { list_micros, free_micros, net_micros: list_micros - free_micros },
         };
         let total = Amounts { list_micros: 235, free_micros: 234, net_micros: 1 };
@@ -281,22 +298,22 @@ mod tests {
         let lines = statement(&by_sandbox, &by_resource, 61_234, 179_938_766);
         insta::assert_snapshot!(lines.join("\n"), @r"
         The tab
-        ┌─────────┬───────────┬────────────┬───────────┐
-        │ sandbox │      list │ free hours │    to pay │
-        ├─────────┼───────────┼────────────┼───────────┤
-        │ busy    │ $0.000217 │ -$0.000217 │ $0.000000 │
-        │ bursty  │ $0.000018 │ -$0.000017 │ $0.000001 │
-        ├─────────┼───────────┼────────────┼───────────┤
-        │ total   │ $0.000235 │ -$0.000234 │ $0.000001 │
-        └─────────┴───────────┴────────────┴───────────┘
-        ┌──────────┬───────────┬────────────┬───────────┐
-        │ resource │      list │ free hours │    to pay │
-        ├──────────┼───────────┼────────────┼───────────┤
-        │ cpu      │ $0.000200 │ -$0.000200 │ $0.000000 │
-        │ storage  │ $0.000035 │ -$0.000034 │ $0.000001 │
-        ├──────────┼───────────┼────────────┼───────────┤
-        │ total    │ $0.000235 │ -$0.000234 │ $0.000001 │
-        └──────────┴───────────┴────────────┴───────────┘
+        ┌─────────┬───────────────┬───────────┬────────────┬───────────┐
+        │ sandbox │    CPU billed │      list │ free hours │    to pay │
+        ├─────────┼───────────────┼───────────┼────────────┼───────────┤
+        │ busy    │ 12.345 vCPU-s │ $0.000217 │ -$0.000217 │ $0.000000 │
+        │ bursty  │ 12.345 vCPU-s │ $0.000018 │ -$0.000017 │ $0.000001 │
+        ├─────────┼───────────────┼───────────┼────────────┼───────────┤
+        │ total   │               │ $0.000235 │ -$0.000234 │ $0.000001 │
+        └─────────┴───────────────┴───────────┴────────────┴───────────┘
+        ┌──────────┬───────────────┬───────────┬────────────┬───────────┐
+        │ resource │      quantity │      list │ free hours │    to pay │
+        ├──────────┼───────────────┼───────────┼────────────┼───────────┤
+        │ cpu      │ 12.345 vCPU-s │ $0.000200 │ -$0.000200 │ $0.000000 │
+        │ storage  │   1.024 GiB-s │ $0.000035 │ -$0.000034 │ $0.000001 │
+        ├──────────┼───────────────┼───────────┼────────────┼───────────┤
+        │ total    │               │ $0.000235 │ -$0.000234 │ $0.000001 │
+        └──────────┴───────────────┴───────────┴────────────┴───────────┘
         Free hours: 61.234 s used, 49.982 h left
         ");
     }

@@ -32,13 +32,14 @@ use steps::Vm;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Formats are told by content, not by name; gzip is inflated:
-  Bitbrains GWA-T-12   a VM a file: time, cores, CPU in per cent, memory provisioned
-  PlanetLab            a VM a file: CPU in per cent each 5 minutes, a whole number a line (folders and files)
+  Bitbrains GWA-T-12   a VM a file: time, cores, CPU in per cent, memory
+  PlanetLab            a VM a file: CPU in per cent each 5 minutes, a line each
   runtab samples       NDJSON as for POST /v1/samples
 
-The counter that the ledger sees is the exact integral of the reported CPU: a row counts to the next one, at most an
-hour; after a longer silence nothing is billed until the next row. Another size is another lease; 0 cores is off.
-Every row that the ledger refuses is counted by its code, and the first ones are named.")]
+The counter that the ledger sees is the exact integral of the reported CPU. A
+row counts to the next one, at most an hour; after a longer silence nothing is
+billed until the next row. Another size is another lease; 0 cores is off. Every
+row that is refused is counted by its code, and the first ones are named.")]
 pub struct ReplayArgs {
     /// Trace files, or folders of them
     #[arg(required = true, value_name = "FILE")]

@@ -110,7 +110,7 @@ fn sandbox_name(path: &Path) -> anyhow::Result<String> {
     match clean.get(..NAME_CHARS_MAX.saturating_sub(9)) {
         Some(cut) if clean.len() > NAME_CHARS_MAX => {
             let hash = Sha256::digest(stem.as_bytes());
-            let hash = hash.iter().take(4).fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+            let hash = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
             Ok(format!("{cut}-{hash}"))
         }
         Some(_) | None => Ok(clean),
