@@ -185,7 +185,7 @@ impl Ledger {
 
     /// Makes an operator token. Its id is made of its secret's digest.
     pub async fn create_token(&self, role: Role, name: String, secret: SecretDigest) -> Answer<Token> {
-        let digits: String = secret.sha256.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let digits = crate::secret::hex(secret.sha256.get(..6).unwrap_or_default());
         let id =
             TokenId::parse(&format!("token-{digits}")).map_err(|bad| CommandError::Unavailable(bad.to_string()))?;
         match self.alone(Alone::CreateToken(id, role, name, secret)).await? {

@@ -7,7 +7,6 @@
     clippy::print_stdout,
     reason = "a test that can't go on should stop at once"
 )]
-
 #![expect(clippy::arithmetic_side_effects, reason = "exact rationals can't overflow, and figures of tests are small")]
 
 #[cfg(test)]
