@@ -7,8 +7,6 @@ pub(super) enum Value<'a> {
     Text(Option<&'a str>),
     /// An integer, or NULL.
     Int(Option<i64>),
-    /// Bytes.
-    Bytes(&'a [u8]),
 }
 
 impl<'a> Value<'a> {
