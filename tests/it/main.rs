@@ -14,6 +14,7 @@
 )]
 
 mod cases;
+mod golden;
 mod harness;
 #[cfg(test)]
 mod postgres;
