@@ -14,6 +14,7 @@
 )]
 
 mod cases;
+mod crash;
 mod harness;
 #[cfg(test)]
 mod postgres;
