@@ -15,9 +15,12 @@
 
 mod cases;
 mod crash;
+#[cfg(test)]
+mod failover;
 mod harness;
 #[cfg(test)]
 mod postgres;
 #[cfg(test)]
 mod store;
 mod tidy;
+mod upgrade;
