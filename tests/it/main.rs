@@ -14,6 +14,9 @@
 )]
 
 mod cases;
+mod crash;
+#[cfg(test)]
+mod failover;
 mod golden;
 mod harness;
 #[cfg(test)]
@@ -21,3 +24,4 @@ mod postgres;
 #[cfg(test)]
 mod store;
 mod tidy;
+mod upgrade;
