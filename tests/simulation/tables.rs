@@ -154,7 +154,7 @@ impl Driver {
         });
         let incomplete = unsettled.map(|lease| lease.last_sample().unwrap_or(lease.start)).min();
         let complete = incomplete.unwrap_or(i64::MAX).min(self.now).min(span.1);
-        assert_eq!(table.complete_before.ms(), complete, "complete_before");
+        assert_eq!(table.complete_before.ms(), complete, "complete_before of {owner}");
     }
 }
 

@@ -245,6 +245,7 @@ impl Account {
         for (one, start) in asked.iter().zip(&starts) {
             after.start(key, one, *start);
         }
+        after.settle_due(now);
         *self = after;
         Verdict::Yes(true)
     }
