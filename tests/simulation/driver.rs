@@ -142,8 +142,18 @@ impl Driver {
     }
 
     pub(crate) fn any_key(&mut self, account: &str) -> String {
-        let all: Vec<String> = self.accounts[account].keys.keys().cloned().collect();
+        let unusable = self.rng.chance(5);
+        let keys = self.accounts[account].keys.iter().filter(|(_, key)| unusable || !(key.read_only || key.revoked));
+        let all: Vec<String> = keys.map(|(id, _)| id.clone()).collect();
         self.rng.pick(&all).unwrap().clone()
+    }
+
+    fn any_running(&mut self, account: &str) -> Option<String> {
+        let now = self.now;
+        let leases = self.accounts[account].leases.values();
+        let running = leases.filter(|lease| lease.end.is_none() && lease.start <= now && now < lease.granted_end);
+        let all: Vec<String> = running.map(|lease| lease.id.clone()).collect();
+        self.rng.pick(&all).cloned()
     }
 
     /// Most often one of the newest leases.
@@ -169,8 +179,8 @@ impl Driver {
     async fn step(&mut self) {
         let orderly = self.kind != Kind::Any;
         match self.rng.within(0, 99) {
-            0..22 => self.pass_time(),
-            22..36 => self.admit().await,
+            0..18 => self.pass_time(),
+            18..36 => self.admit().await,
             36..38 => self.concurrent().await,
             38..66 => self.samples().await,
             66..71 => self.at_rest().await,
@@ -205,9 +215,9 @@ impl Driver {
             7..12 => self.rng.within(MINUTE, 10 * MINUTE),
             12..14 => SETTLE_AFTER,
             14..16 => self.rng.within(HOUR / 2, 2 * HOUR),
-            16 => to_midnight + self.rng.within(-1, 1),
-            17 => to_midnight,
-            18 => self.rng.within(2 * HOUR, 12 * HOUR),
+            16 if self.rng.chance(40) => to_midnight + self.rng.within(-1, 1),
+            17 if self.rng.chance(30) => to_midnight,
+            18 if self.rng.chance(50) => self.rng.within(2 * HOUR, 12 * HOUR),
             _ if self.rng.chance(10) => self.rng.within(DAY, 9 * DAY),
             _ => HOUR - self.now % HOUR,
         };
@@ -218,7 +228,11 @@ impl Driver {
         let count = if self.rng.chance(75) { 1 } else { self.rng.within(2, 4) };
         let mut all = Vec::new();
         for _ in 0..count {
-            let replaces = self.any_lease(account).filter(|_| self.rng.chance(20));
+            let replaces = match self.rng.within(0, 19) {
+                0..5 => self.any_running(account),
+                5 => self.any_lease(account),
+                _ => None,
+            };
             let old = replaces.as_ref().map(|id| self.accounts[account].leases[id].sandbox.clone());
             let sandbox = old.filter(|_| self.rng.chance(95)).unwrap_or_else(|| self.any_sandbox(account));
             let starts_at = match self.rng.within(0, 9) {
@@ -232,13 +246,14 @@ impl Driver {
                 2 if self.rng.chance(10) => 31 * DAY,
                 _ => SECOND * self.rng.within(60, 3 * 3_600),
             };
+            let big = self.rng.chance(5);
             all.push(Asked {
                 id: self.id("l"),
                 sandbox,
-                vcpus: if self.rng.chance(95) { self.rng.within(1, 4) } else { self.rng.within(5, 64) },
-                memory: *self.rng.pick(&[1, 128, 512, 1_024, 4_096, 4_097]).unwrap(),
+                vcpus: if !big { self.rng.within(1, 4) } else { self.rng.within(5, 64) },
+                memory: if big { 4_097 } else { *self.rng.pick(&[1, 128, 512, 1_024, 4_096]).unwrap() },
                 timeout,
-                max_cost: self.rng.chance(15).then(|| self.rng.within(0, 200_000)),
+                max_cost: self.rng.chance(10).then(|| self.rng.within(0, 500_000)),
                 host: self.rng.chance(30).then(|| format!("h{}", self.rng.within(1, 2))),
                 starts_at,
                 replaces,
@@ -332,7 +347,9 @@ impl Driver {
 
     async fn extend(&mut self) {
         let owner = self.any_account();
-        let Some(lease) = self.any_lease(&owner) else { return };
+        let over = self.rng.chance(20);
+        let lease = if over { self.any_lease(&owner) } else { self.any_running(&owner) };
+        let Some(lease) = lease else { return };
         let id = if self.rng.chance(90) { self.id("x") } else { "x".to_owned() };
         let timeout = SECOND * if self.rng.chance(95) { self.rng.within(1, 7_200) } else { 31 * 86_400 };
         let max_cost = self.rng.chance(15).then(|| self.rng.within(0, 100_000));

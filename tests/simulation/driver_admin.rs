@@ -18,16 +18,16 @@ impl Driver {
             return None;
         }
         match self.rng.within(0, 9) {
-            0..3 => None,
-            3 if self.kind == Kind::Any => Some(0),
-            4..7 => Some(self.rng.within(1_000, 60_000)),
-            _ => Some(self.rng.within(60_000, 900_000)),
+            0..4 => None,
+            4 if self.kind == Kind::Any && self.rng.chance(20) => Some(0),
+            5 | 6 => Some(self.rng.within(1_000, 200_000)),
+            _ => Some(self.rng.within(100_000, 3_000_000)),
         }
     }
 
     pub(crate) async fn make_customers(&mut self, welcome: i64) {
         for name in ["a0", "a1", "a2"] {
-            let card_on_file = name == "a0" || self.kind == Kind::Replayed || self.rng.chance(30);
+            let card_on_file = name == "a0" || self.kind == Kind::Replayed || self.rng.chance(50);
             let command = CreateAccount { id: send::account(name), name: name.to_owned(), card_on_file };
             for fresh in [true, false] {
                 assert_eq!(self.ledger.create_account(command.clone()).await.unwrap().fresh, fresh);

@@ -17,6 +17,7 @@ mod audit;
 mod driver;
 mod driver_admin;
 mod driver_samples;
+mod found;
 mod model;
 #[path = "../properties/naive_storage.rs"]
 mod naive_storage;
