@@ -203,9 +203,15 @@ async fn load_holders(
         .iter()
         .map(|one| (one.0.clone(), one.1.clone(), one.2, if late(one) { Timestamp::EPOCH } else { one.3 }))
         .collect();
-    for (one, changes) in asked.iter().zip(tx.lease_starts(&asked).await?) {
-        let life = set.life(&one.0, &one.1, one.2);
-        let Some(first) = life.map(|life| life.first_key.clone()) else { continue };
+    for (one, mut changes) in asked.iter().zip(tx.lease_starts(&asked).await?) {
+        let Some(life) = set.life(&one.0, &one.1, one.2) else { continue };
+        let first = life.first_key.clone();
+        // Of leases that start at one instant (a replacement in the same millisecond), the life knows the latest.
+        if let Some(latest) = &life.latest {
+            changes.retain(|(at, key)| (at, key) != (&latest.starts_at, &latest.key));
+            let place = changes.partition_point(|(at, _)| *at <= latest.starts_at);
+            changes.insert(place, (latest.starts_at, latest.key.clone()));
+        }
         set.holders.insert(((one.0.clone(), one.1.clone()), one.2), Holders { first, changes });
     }
     Ok(())

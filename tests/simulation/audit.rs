@@ -90,9 +90,16 @@ impl Driver {
             self.say(|| format!("balance {owner} {id} {day:?}"));
             assert_day(account, shown, today, day, account.keys[&id].limit);
         }
-        assert_eq!(balance.keys.len(), account.keys.iter().filter(|(id, key)| {
-            !key.revoked || balance.keys.iter().any(|shown| shown.key.as_ref().unwrap().as_str() == *id)
-        }).count());
+        assert_eq!(
+            balance.keys.len(),
+            account
+                .keys
+                .iter()
+                .filter(|(id, key)| {
+                    !key.revoked || balance.keys.iter().any(|shown| shown.key.as_ref().unwrap().as_str() == *id)
+                })
+                .count()
+        );
         let all = Account::account_days(&days).get(&today).copied().unwrap_or_default();
         assert_day(account, &balance.account_day, today, all, account.limit);
         let month = send::ts(self.now).month();

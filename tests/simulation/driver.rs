@@ -402,12 +402,8 @@ impl Driver {
             2 => Some(last),
             _ => None,
         };
-        let command = EndLease {
-            account: send::account(&owner),
-            lease: send::lease(&lease),
-            ended_at: ended_at.map(ts),
-            reason,
-        };
+        let command =
+            EndLease { account: send::account(&owner), lease: send::lease(&lease), ended_at: ended_at.map(ts), reason };
         for _ in 0..2 {
             let expected = self.accounts.get_mut(&owner).unwrap().end(self.now, &lease, ended_at, reason);
             self.say(|| format!("end {owner} {lease} {ended_at:?} {reason:?}: {expected:?}"));

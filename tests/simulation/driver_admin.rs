@@ -182,7 +182,8 @@ impl Driver {
         if taken {
             let own = owner.as_ref().map(|owner| self.accounts[owner].own_cards[&day].clone());
             let Some(card) = own.unwrap_or_else(|| first.default_cards.get(&day).cloned()) else { return };
-            let answer = self.ledger.remove_rate_card(RemoveRateCard { id: RateCardId::parse(&card.id).unwrap() }).await;
+            let answer =
+                self.ledger.remove_rate_card(RemoveRateCard { id: RateCardId::parse(&card.id).unwrap() }).await;
             self.say(|| format!("remove {} of {owner:?}: {answer:?}", card.id));
             assert_eq!(answer.is_ok(), in_time, "{answer:?}");
             if in_time {

@@ -189,8 +189,7 @@ impl Driver {
             self.say(|| format!("samples of {host:?}: {batch:?} {expected:?}"));
             let samples = batch.iter().map(Sent::sample).collect();
             let command = Ingest { host: host.as_deref().map(send::host), samples };
-            let got: Vec<Outcome> =
-                self.ledger.ingest(command).await.unwrap().into_iter().map(send::outcome).collect();
+            let got: Vec<Outcome> = self.ledger.ingest(command).await.unwrap().into_iter().map(send::outcome).collect();
             for (index, sent) in batch.iter().enumerate() {
                 let (got, expected) = (got[index], expected[index]);
                 assert_eq!(got, expected, "{sent:?} at {} of {host:?}", self.now);

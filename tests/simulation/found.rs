@@ -6,6 +6,7 @@ use runtab::ledger::Ledger;
 use runtab::ledger::command::{
     CreateAccount, CreateKey, DeleteSandbox, EndLease, Ingest, PutSandbox, SecretDigest, UpdateAccount,
 };
+use runtab::ledger::view::{CostQuery, Granularity, GroupBy};
 
 use crate::driver::open;
 use crate::model::gate::{Asked, Verdict};
@@ -171,4 +172,38 @@ async fn an_accounts_first_limit_counts_the_day_that_a_lease_may_still_start_on(
     // The day before: 21,667 are held of 40,000, and 40 minutes of 2 vCPU and 1 GiB need 38,334.
     let late = Asked { vcpus: 2, ..asked("late", 41, Some(midnight - 40 * MINUTE), None) };
     assert!(matches!(small.ask(late).await, Verdict::Limit(limit) if !limit.of_key && limit.day == 20_757));
+}
+
+/// Three leases start in one millisecond, each replacing the one before; the last one's id sorts first. A report that
+/// comes late is attributed as one in order: to the last one's key.
+#[tokio::test]
+async fn of_leases_that_start_at_one_instant_the_one_admitted_last_holds_the_disk() {
+    let small = Small::new(NOON, 0, true, None).await;
+    let key = CreateKey {
+        account: send::account("acme"),
+        id: send::key("last"),
+        name: String::new(),
+        read_only: false,
+        daily_limit: None,
+        secret: SecretDigest { sha256: [2; 32] },
+    };
+    small.ledger.create_key(key).await.unwrap();
+    assert_eq!(small.ask(asked("z", 60, None, None)).await, Verdict::Yes(true));
+    assert_eq!(small.ask(asked("y", 60, None, Some("z"))).await, Verdict::Yes(true));
+    let last = send::request("acme", "last", &[asked("a", 60, None, Some("y"))]);
+    small.ledger.admit(last).await.unwrap();
+    small.at(NOON + 30 * MINUTE);
+    for minutes in [20, 10, 30] {
+        assert_eq!(small.at_rest(NOON + minutes * MINUTE, 1_024).await, Outcome::Accepted);
+    }
+    let query = CostQuery {
+        account: Some(send::account("acme")),
+        from: ts(NOON),
+        to: ts(NOON + HOUR),
+        granularity: Granularity::Total,
+        group_by: GroupBy::Key,
+    };
+    let rows = small.ledger.costs(query).await.unwrap().rows;
+    let stored: Vec<_> = rows.iter().map(|row| (row.group.as_deref(), row.usage.storage_mib_ms)).collect();
+    assert_eq!(stored, [(Some("last"), 1_024 * i128::from(20 * MINUTE))]);
 }

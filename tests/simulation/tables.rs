@@ -80,11 +80,7 @@ impl Account {
 
     pub(crate) fn sum_of(&self, row: &Row) -> Sum {
         let day = row.hour * HOUR / DAY;
-        Sum {
-            usage: row.usage,
-            list: self.price(day, row.usage),
-            net: self.price(day, minus(row.usage, row.free)),
-        }
+        Sum { usage: row.usage, list: self.price(day, row.usage), net: self.price(day, minus(row.usage, row.free)) }
     }
 
     /// A row's parts under a grouping.
@@ -131,13 +127,8 @@ fn period(granularity: Granularity, from: i64, hour: i64) -> i64 {
 impl Driver {
     /// Asks for a table and audits it.
     pub(crate) async fn check_table(&self, owner: &str, span: (i64, i64), granularity: Granularity, group_by: GroupBy) {
-        let query = CostQuery {
-            account: Some(send::account(owner)),
-            from: ts(span.0),
-            to: ts(span.1),
-            granularity,
-            group_by,
-        };
+        let query =
+            CostQuery { account: Some(send::account(owner)), from: ts(span.0), to: ts(span.1), granularity, group_by };
         let table = self.ledger.costs(query).await.unwrap();
         let account = &self.accounts[owner];
         let mut expected: BTreeMap<(Timestamp, Option<String>), Sum> = BTreeMap::new();
@@ -149,9 +140,10 @@ impl Driver {
             }
         }
         assert_table(&table, expected);
-        let unsettled = account.leases.values().filter(|lease| {
-            !lease.settled && lease.start < span.1 && lease.effective_end() > span.0
-        });
+        let unsettled = account
+            .leases
+            .values()
+            .filter(|lease| !lease.settled && lease.start < span.1 && lease.effective_end() > span.0);
         let incomplete = unsettled.map(|lease| lease.last_sample().unwrap_or(lease.start)).min();
         let complete = incomplete.unwrap_or(i64::MAX).min(self.now).min(span.1);
         assert_eq!(table.complete_before.ms(), complete, "complete_before of {owner}");

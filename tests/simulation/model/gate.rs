@@ -41,9 +41,17 @@ pub(crate) enum Verdict {
     Yes(bool),
     /// A code with nothing more to compare.
     No(&'static str),
-    MaxCost { lease: String, worst: i64 },
-    CardRequired { lease: String },
-    FreeHours { needed: i64, available: i64 },
+    MaxCost {
+        lease: String,
+        worst: i64,
+    },
+    CardRequired {
+        lease: String,
+    },
+    FreeHours {
+        needed: i64,
+        available: i64,
+    },
     Limit(Box<Limit>),
 }
 
@@ -130,19 +138,18 @@ impl Account {
     /// The rules in their order.
     fn decide(&self, key: &str, windows: &[Window<'_>]) -> Option<Verdict> {
         let Some(known) = self.keys.get(key) else { return Some(Verdict::No("not_found")) };
-        let refused = [
-            (known.revoked, "key_revoked"),
-            (known.read_only, "read_only_key"),
-            (self.suspended, "account_suspended"),
-        ];
+        let refused =
+            [(known.revoked, "key_revoked"), (known.read_only, "read_only_key"), (self.suspended, "account_suspended")];
         if let Some((_, code)) = refused.iter().find(|(is, _)| *is) {
             return Some(Verdict::No(code));
         }
         let meets = |left: (i64, i64), right: (i64, i64)| left.0.max(right.0) < left.1.min(right.1);
         for (index, window) in windows.iter().enumerate() {
-            let others = self.leases.values().filter(|other| other.sandbox == window.sandbox && other.id != window.lease);
+            let others =
+                self.leases.values().filter(|other| other.sandbox == window.sandbox && other.id != window.lease);
             let on = others.map(|other| (other.start, other.effective_end())).any(|span| meets(span, window.span));
-            let before = windows[..index].iter().any(|one| one.sandbox == window.sandbox && meets(one.span, window.span));
+            let before =
+                windows[..index].iter().any(|one| one.sandbox == window.sandbox && meets(one.span, window.span));
             if on || before {
                 return Some(Verdict::No("lease_running"));
             }
@@ -163,9 +170,8 @@ impl Account {
         let disk = |sandbox: &str| {
             self.newest_life(sandbox).filter(|life| life.deleted_at.is_none()).map_or(0, super::Life::disk)
         };
-        let beyond = |window: &&Window<'_>| {
-            window.vcpus > COVER.0 || window.memory > COVER.1 || disk(window.sandbox) > COVER.2
-        };
+        let beyond =
+            |window: &&Window<'_>| window.vcpus > COVER.0 || window.memory > COVER.1 || disk(window.sandbox) > COVER.2;
         if let Some(window) = windows.iter().find(beyond) {
             return Some(Verdict::CardRequired { lease: window.lease.to_owned() });
         }

@@ -25,9 +25,9 @@ pub(crate) fn restored(life: &mut Life) {
         .map(|(at, mib, by)| StoragePoint {
             at: ts(*at),
             storage: MebiBytes::new(*mib).unwrap(),
-            by: by.as_ref().map_or(Reporter::AtRest, |(start, lease)| {
-                Reporter::Lease(ts(*start), LeaseId::parse(lease).unwrap())
-            }),
+            by: by
+                .as_ref()
+                .map_or(Reporter::AtRest, |(start, lease)| Reporter::Lease(ts(*start), LeaseId::parse(lease).unwrap())),
         })
         .collect();
     let mut changes: Vec<_> = life.starts.iter().map(|(at, holder, _)| (ts(*at), key(holder))).collect();

@@ -47,8 +47,7 @@ fn post_hour(grants: &mut [Grant], posted: &mut Posted, hour: i64, usage: Usage)
         posted.free_ms = run;
     }
     let part = |of: i128| if run > 0 { (of * i128::from(posted.free_ms)).div_euclid(i128::from(run)) } else { 0 };
-    posted.free =
-        Usage { cpu_us: part(usage.cpu_us), memory_mib_ms: part(usage.memory_mib_ms), ..Usage::ZERO };
+    posted.free = Usage { cpu_us: part(usage.cpu_us), memory_mib_ms: part(usage.memory_mib_ms), ..Usage::ZERO };
 }
 
 impl Account {
