@@ -214,7 +214,6 @@ fn sqlite_query<'q>(expanded: &'static Expanded, rows: Option<&Rows<'_>>, values
         query = match value {
             Value::Text(text) => query.bind(text.map(str::to_owned)),
             Value::Int(int) => query.bind(*int),
-            Value::Bytes(bytes) => query.bind(bytes.to_vec()),
         };
     }
     query
@@ -233,7 +232,6 @@ fn postgres_query<'q>(expanded: &'static Expanded, rows: Option<&Rows<'_>>, valu
         query = match value {
             Value::Text(text) => query.bind(*text),
             Value::Int(int) => query.bind(*int),
-            Value::Bytes(bytes) => query.bind(*bytes),
         };
     }
     query

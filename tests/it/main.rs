@@ -17,6 +17,7 @@ mod cases;
 mod crash;
 #[cfg(test)]
 mod failover;
+mod golden;
 mod harness;
 #[cfg(test)]
 mod postgres;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::batch::told;
 use super::command::{CommandError, Page, Principal, Role, Token};
 use super::view::{CardsInForce, Listed};
-use super::{Answer, Ledger};
+use super::{Answer, Ledger, ask};
 use crate::domain::cost::Priced;
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
@@ -21,7 +21,7 @@ use crate::domain::id::{AccountId, KeyId};
 use crate::domain::lease::HourTotals;
 use crate::domain::rate_card::{PriceBook, RateCardEntry};
 use crate::domain::time::Day;
-use crate::store::shapes::{Bearer, TokenRecord, TokenRole};
+use crate::store::shapes::{TokenRecord, TokenRole};
 use crate::store::{StoreError, Tx};
 
 /// Cuts a list that was asked for one more row than wanted, and says where the next page begins.
@@ -75,14 +75,7 @@ impl Ledger {
 
     /// Whose secret has this SHA-256; `None` for nobody's, a revoked one's too.
     pub async fn authenticate(&self, sha256: [u8; 32]) -> Answer<Option<Principal>> {
-        let mut tx = self.snapshot().await?;
-        let bearer = tx.bearer(&sha256).await.map_err(told)?;
-        Ok(bearer.map(|bearer| match bearer {
-            Bearer::Token(TokenRecord { role: TokenRole::Admin, .. }) => Principal::Admin,
-            Bearer::Token(TokenRecord { role: TokenRole::ControlPlane, .. }) => Principal::ControlPlane,
-            Bearer::Token(TokenRecord { role: TokenRole::Host(host), .. }) => Principal::Host(host),
-            Bearer::Key { account, key, read_only } => Principal::Customer { account, key, read_only },
-        }))
+        ask(&self.callers, sha256).await
     }
 
     /// Accounts by id.
