@@ -60,7 +60,8 @@ impl Server {
     fn kill(&mut self) {
         let pid = self.child.id();
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        for id in children.split_whitespace().chain([pid.to_string().as_str()]) {
+        // It first, lest it should see its children die and end in good order.
+        for id in std::iter::once(pid.to_string().as_str()).chain(children.split_whitespace()) {
             let pid = rustix::process::Pid::from_raw(id.parse().unwrap()).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
         }

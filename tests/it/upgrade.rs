@@ -51,7 +51,7 @@ async fn an_old_engine_works_on_a_newer_schema(backend: Backend) {
         engine.admin.accepted(&samples).await;
         crate::harness::done(engine.admin.end("acme", &name, Some(begin.plus_h(1)), "stop").await);
         engine.seen("acme").await;
-        assert_eq!(engine.list(&name).await, 35_000, "an hour at 100 millicores");
+        assert_eq!(engine.list(&name).await, 32_500, "an hour at 100 millicores");
     }
 }
 
