@@ -14,6 +14,7 @@
 )]
 
 mod cases;
+mod engines;
 mod golden;
 mod harness;
 #[cfg(test)]
