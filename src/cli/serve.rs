@@ -102,6 +102,7 @@ pub async fn open(settings: &Settings, clock: Clock) -> anyhow::Result<Ledger> {
         commands_max: count(settings.ledger.batch_commands_max),
         slice_samples_max: count(settings.ledger.batch_samples_max),
         queue_max: count(settings.ledger.queue_commands_max),
+        batch_ms_max: settings.store.batch_ms_max(),
     };
     Ok(Ledger::start(store, clock, rules, limits))
 }

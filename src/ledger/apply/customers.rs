@@ -32,7 +32,7 @@ impl WorkingSet {
             created_at: self.now,
         };
         self.accounts.insert(account.id.clone(), account.clone());
-        self.changes.accounts.insert(account.id.clone(), account.clone());
+        self.changes.accounts_added.insert(account.id.clone(), account.clone());
         if self.rules.welcome_ms > 0 {
             let id = GrantId::parse(WELCOME).map_err(|bad| invalid("", bad.to_string()))?;
             self.add_grant(Grant {
