@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "tests")]
 
 mod cases;
+mod gate;
 mod kept;
 mod meter;
+mod money;
 mod naive;
 mod naive_storage;
 mod pages;
