@@ -252,8 +252,7 @@ fn the_gate_says_what_the_table_says() {
             let (name, value) = word.split_once('=').unwrap();
             case.stands(name, value);
         }
-        let asks: Vec<Ask> =
-            asked.split_whitespace().enumerate().map(|(index, text)| case.ask(index, text)).collect();
+        let asks: Vec<Ask> = asked.split_whitespace().enumerate().map(|(index, text)| case.ask(index, text)).collect();
         let grants = [case.grant.clone()];
         let standing = Standing {
             account: &case.account,

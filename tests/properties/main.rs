@@ -1,5 +1,11 @@
 //! What must always hold of the meters: properties against slow models that are written from the specification.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "tests"
+)]
 
 mod cases;
 mod gate;

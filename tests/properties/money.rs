@@ -30,7 +30,8 @@ fn usages() -> impl Strategy<Value = Usage> {
 }
 
 fn cards() -> impl Strategy<Value = RateCard> {
-    let price = || prop_oneof![Just(0), 0..100_000_i64, Just(1_000_000_000)].prop_map(|it| PriceMicros::new(it).unwrap());
+    let price =
+        || prop_oneof![Just(0), 0..100_000_i64, Just(1_000_000_000)].prop_map(|it| PriceMicros::new(it).unwrap());
     (price(), price(), price()).prop_map(|(cpu, memory, storage)| RateCard {
         id: RateCardId::parse("c").unwrap(),
         cpu,
