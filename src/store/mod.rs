@@ -11,6 +11,10 @@
 //! Limits: a SQLite database in memory has one connection in all, so a snapshot waits for the batch that is under
 //! way; don't hold both at once.
 
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+
 use crate::domain::time::{Month, Timestamp};
 
 mod customers;
@@ -74,13 +78,30 @@ impl Default for Options {
 #[derive(Clone, Debug)]
 pub struct Store {
     backend: Backend,
+    reports: Option<Reports>,
+}
+
+/// A read replica for reports: opened when it is first needed, so that an engine starts without it.
+#[derive(Clone, Debug)]
+struct Reports {
+    url: Arc<str>,
+    options: Options,
+    backend: Arc<OnceCell<Backend>>,
 }
 
 impl Store {
     /// Connects to `sqlite:PATH`, `sqlite::memory:` or `postgres://...`; [`StoreError::Unavailable`] when it can't. The
     /// schema is [`Store::migrate`]'s.
     pub async fn open(url: &str, options: Options) -> Answer<Self> {
-        Ok(Self { backend: Backend::open(url, options).await? })
+        Ok(Self { backend: Backend::open(url, options).await?, reports: None })
+    }
+
+    /// Takes the snapshots of [`Store::read_reports`] from another database: a read replica of this one.
+    #[must_use]
+    pub fn with_reports(self, url: &str, options: Options) -> Self {
+        // A replica takes no writes: one connection a lane stands idle.
+        let options = Options { writers_max: 1, ..options };
+        Self { reports: Some(Reports { url: url.into(), options, backend: Arc::default() }), ..self }
     }
 
     /// Whether the database answers and has its schema.
@@ -98,9 +119,20 @@ impl Store {
         Ok(Tx { connection: self.backend.read().await? })
     }
 
+    /// Begins a snapshot for a report: of the read replica where there is one, which may be behind by its lag; never
+    /// to be decided or authenticated by.
+    pub async fn read_reports(&self) -> Answer<Tx> {
+        let Some(reports) = &self.reports else { return self.read().await };
+        let backend = reports.backend.get_or_try_init(|| Backend::open(&reports.url, reports.options)).await?;
+        Ok(Tx { connection: backend.read().await? })
+    }
+
     /// Closes all connections, after those that are in use are given back.
     pub async fn close(&self) {
         self.backend.close().await;
+        if let Some(backend) = self.reports.as_ref().and_then(|reports| reports.backend.get()) {
+            backend.close().await;
+        }
     }
 
     /// How the database would run every statement: name and plan, a line a step. Every statement is prepared by it.

@@ -14,9 +14,14 @@
 )]
 
 mod cases;
+mod crash;
+#[cfg(test)]
+mod failover;
+mod golden;
 mod harness;
 #[cfg(test)]
 mod postgres;
 #[cfg(test)]
 mod store;
 mod tidy;
+mod upgrade;
