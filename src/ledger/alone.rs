@@ -131,7 +131,7 @@ async fn create_token(
         AloneAnswer::Token(Token { id: id.clone(), role: role.clone(), name: name.to_owned(), created_at })
     };
     // A secret is nobody else's: this very command has made it, and was not told so.
-    if let Some(Bearer::Token(known)) = tx.bearer(&secret.sha256).await? {
+    if let Some(Bearer::Token(known)) = tx.bearers(&[secret.sha256]).await?.pop().flatten() {
         return Ok(token(known.created_at));
     }
     let record = TokenRecord { id: id.clone(), role: kept, name: name.to_owned(), created_at: set.now };
@@ -159,7 +159,7 @@ async fn carry_out(tx: &mut Tx, set: &mut WorkingSet, command: &Alone) -> Result
                 Bearer::Key { account: command.account.clone(), key: command.id.clone(), read_only: command.read_only };
             // Its secret tells that this very command has made it, and was not told so.
             let ours = made.as_ref().is_ok_and(|made| !made.fresh)
-                && tx.bearer(&command.secret.sha256).await?.is_some_and(|bearer| bearer == own);
+                && tx.bearers(&[command.secret.sha256]).await?.contains(&Some(own));
             made.map(|made| AloneAnswer::Key(Made { fresh: made.fresh || ours, ..made }))
         }
         Alone::UpdateKey(command) => {

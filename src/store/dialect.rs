@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::pool::PoolOptions;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
+use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Database, Transaction};
@@ -17,10 +17,13 @@ use super::rows::{Rows, Value, Values};
 use super::statement::{Expanded, Statement};
 use super::{Lane, Options};
 
+mod hosts;
 mod row;
 mod words;
 
 pub(super) use row::Row;
+
+use hosts::Hosts;
 
 /// Statements that a connection keeps prepared: more than there are, so that none is ever prepared twice.
 const PREPARED_MAX: usize = 256;
@@ -64,6 +67,26 @@ fn pool<DB: Database>(connections_max: u32, options: Options) -> PoolOptions<DB>
         .acquire_timeout(Duration::from_millis(options.wait_ms_max))
         .idle_timeout(None)
         .max_lifetime(None)
+}
+
+/// The same for PostgreSQL. Where connections have to take writes, that is asked before each use, which also tells
+/// whether they are alive.
+fn postgres_pool(connections_max: u32, options: Options, read_write: bool) -> PoolOptions<sqlx::Postgres> {
+    let wait = Duration::from_millis(options.wait_ms_max);
+    // The pool itself would wait for ever for a connection that hangs when it is given back.
+    let pool = pool(connections_max, options)
+        .after_release(move |connection: &mut PgConnection, _| Box::pin(answers_within(wait, connection)));
+    if !read_write {
+        return pool;
+    }
+    pool.test_before_acquire(false)
+        .before_acquire(|connection, _| Box::pin(hosts::takes_writes(connection)))
+        .after_connect(|connection, _| {
+            Box::pin(async {
+                let refused = || sqlx::Error::Protocol("the server takes no writes".to_owned());
+                if hosts::takes_writes(connection).await? { Ok(()) } else { Err(refused()) }
+            })
+        })
 }
 
 impl Backend {
@@ -111,35 +134,36 @@ impl Backend {
         let wait = options.wait_ms_max.to_string();
         // A batch that waits long for a lock lets go of its own and begins again.
         let lock_wait = (options.wait_ms_max / LOCK_WAITS).max(1).to_string();
-        let connect = PgConnectOptions::from_str(url)
-            .map_err(|error| failed(&error))?
-            .application_name("runtab")
-            .statement_cache_capacity(PREPARED_MAX)
-            .options([
-                // A plan is made once, maybe while a table is empty: it has to be the one by key from the start.
-                ("plan_cache_mode", "force_generic_plan"),
-                ("enable_seqscan", "off"),
-                ("enable_hashjoin", "off"),
-                ("enable_mergejoin", "off"),
-                ("enable_memoize", "off"),
-                ("jit", "off"),
-                ("statement_timeout", wait.as_str()),
-                ("lock_timeout", lock_wait.as_str()),
-                ("idle_in_transaction_session_timeout", wait.as_str()),
-            ])
-            .disable_statement_logging();
+        let hosts = Hosts::parse(url, |connect| {
+            connect
+                .application_name("runtab")
+                .statement_cache_capacity(PREPARED_MAX)
+                .options([
+                    // A plan is made once, maybe while a table is empty: it has to be the one by key from the start.
+                    ("plan_cache_mode", "force_generic_plan"),
+                    ("enable_seqscan", "off"),
+                    ("enable_hashjoin", "off"),
+                    ("enable_mergejoin", "off"),
+                    ("enable_memoize", "off"),
+                    ("jit", "off"),
+                    ("statement_timeout", wait.as_str()),
+                    ("lock_timeout", lock_wait.as_str()),
+                    ("idle_in_transaction_session_timeout", wait.as_str()),
+                ])
+                .disable_statement_logging()
+        })?;
+        let connect = if hosts.several() { hosts.begin().await? } else { hosts.first()? };
         let open = async |connections_max| {
-            let wait = Duration::from_millis(options.wait_ms_max);
-            // The pool itself would wait for ever for a connection that hangs when it is given back.
-            let answers = pool(connections_max, options)
-                .after_release(move |connection: &mut PgConnection, _| Box::pin(answers_within(wait, connection)));
-            answers.connect_with(connect.clone()).await.map_err(|error| failed(&error))
+            let pool = postgres_pool(connections_max, options, hosts.read_write());
+            pool.connect_with(connect.clone()).await.map_err(|error| failed(&error))
         };
-        Ok(Self::Postgres {
-            decision: open(options.writers_max).await?,
-            meter: open(options.writers_max).await?,
-            readers: open(options.readers_max).await?,
-        })
+        let decision = open(options.writers_max).await?;
+        let meter = open(options.writers_max).await?;
+        let readers = open(options.readers_max).await?;
+        if hosts.several() {
+            tokio::spawn(hosts.watch(vec![decision.clone(), meter.clone(), readers.clone()]));
+        }
+        Ok(Self::Postgres { decision, meter, readers })
     }
 
     /// Whether several can write at once.
@@ -205,7 +229,6 @@ fn sqlite_query<'q>(expanded: &'static Expanded, rows: Option<&Rows<'_>>, values
         query = match value {
             Value::Text(text) => query.bind(text.map(str::to_owned)),
             Value::Int(int) => query.bind(*int),
-            Value::Bytes(bytes) => query.bind(bytes.to_vec()),
         };
     }
     query
@@ -224,7 +247,6 @@ fn postgres_query<'q>(expanded: &'static Expanded, rows: Option<&Rows<'_>>, valu
         query = match value {
             Value::Text(text) => query.bind(*text),
             Value::Int(int) => query.bind(*int),
-            Value::Bytes(bytes) => query.bind(*bytes),
         };
     }
     query

@@ -93,7 +93,7 @@ static STARTS: Statement = Statement::new(
         AND l.starts_at >= COALESCE((SELECT b.starts_at FROM leases b WHERE b.account_id = r.account_id
             AND b.sandbox_id = r.sandbox_id AND b.life = r.life AND b.starts_at >= 0 AND b.starts_at <= r.at
             ORDER BY b.starts_at DESC LIMIT 1), 0)}
-    ORDER BY r.ord, l.starts_at, l.lease_id",
+    ORDER BY r.ord, l.starts_at, l.created_at, l.effective_end > l.starts_at, l.lease_id",
 );
 static EXTENSIONS: Statement = Statement::new(
     "extensions",
@@ -282,7 +282,8 @@ impl Tx {
     }
 
     /// For each sandbox life: start and key of the last lease that started at or before the instant, and of all later
-    /// ones, ascending; in the order asked.
+    /// ones, ascending; of several that start at one instant the one that was admitted last, or runs, is the last; in
+    /// the order asked.
     pub async fn lease_starts(
         &mut self,
         from: &[(AccountId, SandboxId, i64, Timestamp)],

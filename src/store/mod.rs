@@ -53,7 +53,10 @@
 //! Limits: a SQLite database in memory has one connection in all, so a snapshot waits for the batch that is under
 //! way; don't hold both at once.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::OnceCell;
 
 use crate::domain::time::{Month, Timestamp};
 
@@ -123,6 +126,15 @@ pub struct Store {
     backend: Backend,
     /// Longest wait for one answer: a little more than the server's own limits, whose errors say more.
     wait: Duration,
+    reports: Option<Reports>,
+}
+
+/// A read replica for reports: opened when it is first needed, so that an engine starts without it.
+#[derive(Clone, Debug)]
+struct Reports {
+    url: Arc<str>,
+    options: Options,
+    backend: Arc<OnceCell<Backend>>,
 }
 
 impl Store {
@@ -130,7 +142,15 @@ impl Store {
     /// schema is [`Store::migrate`]'s.
     pub async fn open(url: &str, options: Options) -> Answer<Self> {
         let wait = Duration::from_millis(options.wait_ms_max.saturating_add(WAIT_MORE_MS));
-        Ok(Self { backend: Backend::open(url, options).await?, wait })
+        Ok(Self { backend: Backend::open(url, options).await?, wait, reports: None })
+    }
+
+    /// Takes the snapshots of [`Store::read_reports`] from another database: a read replica of this one.
+    #[must_use]
+    pub fn with_reports(self, url: &str, options: Options) -> Self {
+        // A replica takes no writes: one connection a lane stands idle.
+        let options = Options { writers_max: 1, ..options };
+        Self { reports: Some(Reports { url: url.into(), options, backend: Arc::default() }), ..self }
     }
 
     /// Whether the database answers and has its schema.
@@ -156,9 +176,21 @@ impl Store {
         self.backend.is_shared()
     }
 
+    /// Begins a snapshot for a report: of the read replica where there is one, which may be behind by its lag; never
+    /// to be decided or authenticated by.
+    pub async fn read_reports(&self) -> Answer<Tx> {
+        let Some(reports) = &self.reports else { return self.read().await };
+        let backend = reports.backend.get_or_try_init(|| Backend::open(&reports.url, reports.options)).await?;
+        let connection = within(self.wait, backend.read()).await?;
+        Ok(Tx { connection, wait: self.wait, locked_at: None })
+    }
+
     /// Closes all connections, after those that are in use are given back.
     pub async fn close(&self) {
         self.backend.close().await;
+        if let Some(backend) = self.reports.as_ref().and_then(|reports| reports.backend.get()) {
+            backend.close().await;
+        }
     }
 
     /// Every statement that there is: name and text, before its words are put in.

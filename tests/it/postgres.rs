@@ -130,7 +130,7 @@ fn run(data: &Path, port: &str) -> Child {
 }
 
 /// User and group to run the server as, when this is root: PostgreSQL refuses to run as root.
-fn other_user() -> Option<(u32, u32)> {
+pub(crate) fn other_user() -> Option<(u32, u32)> {
     if !rustix::process::getuid().is_root() {
         return None;
     }
@@ -144,7 +144,7 @@ fn other_user() -> Option<(u32, u32)> {
 }
 
 /// A program of the newest PostgreSQL installed, else whatever the path finds.
-fn command(program: &str, user: Option<(u32, u32)>) -> Command {
+pub(crate) fn command(program: &str, user: Option<(u32, u32)>) -> Command {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = versions.map(|version| version.path().join("bin").join(program)).collect();
     found.retain(|path| path.exists());

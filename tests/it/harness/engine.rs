@@ -23,7 +23,7 @@ pub(crate) struct Engine {
 }
 
 /// One process; killed (SIGKILL) and waited for on drop.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     base: String,
     /// Kept open, or the program's next line would fail.
@@ -31,7 +31,8 @@ struct Process {
 }
 
 impl Process {
-    fn start(database: &str, now: Time, environment: &[(&str, &str)]) -> Self {
+    /// Starts an engine and waits until it listens.
+    pub(crate) fn start(database: &str, now: Time, environment: &[(&str, &str)]) -> Self {
         // A full disk is made by a limit on files, which is a signal to those that don't ignore it.
         let mut child = Command::new("sh")
             .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", PROGRAM])
@@ -50,6 +51,22 @@ impl Process {
         }
         let base = line.trim_start_matches("listening on ").trim_end().to_owned();
         Self { child, base, _stdout: stdout }
+    }
+
+    /// Where it listens: `http://ADDRESS:PORT`.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Asks it to stop (SIGTERM).
+    pub(crate) fn terminate(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a child can be asked to stop");
+    }
+
+    /// Waits for its end; whether it ended well.
+    pub(crate) fn wait(mut self) -> bool {
+        self.child.wait().expect("a child can be waited for").success()
     }
 }
 
@@ -176,7 +193,7 @@ impl Engine {
 }
 
 /// Makes an operator token with the program's own command.
-fn create_token(database: &str, role: &[&str]) -> String {
+pub(crate) fn create_token(database: &str, role: &[&str]) -> String {
     let output = Command::new(PROGRAM)
         .args(["token", "create", "--database", database])
         .args(role)
