@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::store::Store;
 
 /// How often it looks: three months are made ahead, so a day is often.
-const INTERVAL: Duration = Duration::from_secs(24 * 3_600);
+const INTERVAL: Duration = Duration::from_hours(24);
 
 /// Runs until `stop` is cancelled.
 pub async fn run(store: Store, stop: CancellationToken) {
