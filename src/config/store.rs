@@ -97,6 +97,13 @@ impl Store {
         Some(&self.read_database).filter(|url| !url.0.is_empty())
     }
 
+    /// Longest time that a batch may take, in milliseconds: twice the longest wait, so that what was lost before its
+    /// commit can be tried again.
+    #[must_use]
+    pub fn batch_ms_max(&self) -> u64 {
+        self.wait_ms_max.unsigned_abs().saturating_mul(2)
+    }
+
     /// The bounds as the store takes them.
     #[must_use]
     pub fn options(&self) -> Options {

@@ -15,6 +15,7 @@
 
 mod cases;
 mod crash;
+mod engines;
 #[cfg(test)]
 mod failover;
 mod golden;

@@ -83,7 +83,11 @@ impl Engine {
 
     /// The same with environment variables set.
     pub(crate) async fn start_with(backend: Backend, now: Time, environment: &[(&str, &str)]) -> Self {
-        let database = backend.database().await;
+        Self::on(backend.database().await, now, environment)
+    }
+
+    /// The same on a given database.
+    pub(crate) fn on(database: Database, now: Time, environment: &[(&str, &str)]) -> Self {
         let process = Process::start(&database.url, now, environment);
         let token = create_token(&database.url, &["--role", "admin"]);
         let admin = Api::new(&process.base, Some(&token));
