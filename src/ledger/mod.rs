@@ -17,6 +17,7 @@ pub mod lives;
 pub mod load;
 pub mod post;
 pub mod queries;
+mod retry;
 pub mod tally;
 pub mod view;
 pub mod working_set;

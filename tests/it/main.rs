@@ -14,6 +14,10 @@
 )]
 
 mod cases;
+mod crash;
+mod engines;
+#[cfg(test)]
+mod failover;
 mod golden;
 mod harness;
 #[cfg(test)]
@@ -21,3 +25,4 @@ mod postgres;
 #[cfg(test)]
 mod store;
 mod tidy;
+mod upgrade;

@@ -5,6 +5,7 @@ mod cases;
 mod kept;
 mod meter;
 mod naive;
+mod naive_storage;
 mod pages;
 mod storage;
 mod world;

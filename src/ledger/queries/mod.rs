@@ -48,9 +48,14 @@ impl Ledger {
         self.engine.store.read().await.map_err(told)
     }
 
-    /// A snapshot for reading what belongs to an account; not found when there is none of that id.
+    /// A snapshot for lists, costs and balances: of the read replica, where there is one.
+    async fn report(&self) -> Answer<Tx> {
+        self.engine.store.read_reports().await.map_err(told)
+    }
+
+    /// A snapshot for a report of what belongs to an account; not found when there is none of that id.
     async fn snapshot_of(&self, account: &AccountId) -> Answer<Tx> {
-        let mut tx = self.snapshot().await?;
+        let mut tx = self.report().await?;
         match tx.accounts(&[account.clone()].into()).await.map_err(told)?.pop() {
             Some(_) => Ok(tx),
             None => Err(CommandError::NotFound("account")),
@@ -75,7 +80,7 @@ impl Ledger {
 
     /// Accounts by id.
     pub async fn accounts(&self, page: Page) -> Answer<Listed<Account>> {
-        let mut tx = self.snapshot().await?;
+        let mut tx = self.report().await?;
         let found = tx.list_accounts(page.after.as_deref(), one_more(&page)).await.map_err(told)?;
         Ok(listed(found, page.limit, |account| account.id.to_string()))
     }
@@ -108,7 +113,7 @@ impl Ledger {
 
     /// Rate cards: the default ones by day, then those of accounts. The first is `list`, which is in the settings.
     pub async fn rate_cards(&self, page: Page) -> Answer<Listed<RateCardEntry>> {
-        let mut tx = self.snapshot().await?;
+        let mut tx = self.report().await?;
         let after = page.after.as_deref().and_then(|text| text.rsplit_once('/'));
         let after =
             after.and_then(|(scope, day)| Some((AccountId::parse(scope).ok(), Day::from_index(day.parse().ok()?)?)));

@@ -49,6 +49,10 @@ impl Words for Sqlite {
     fn lock_share() -> &'static str {
         ""
     }
+
+    fn now() -> &'static str {
+        "NULL"
+    }
 }
 
 impl Words for Postgres {
@@ -74,6 +78,8 @@ impl Words for Postgres {
             Lock::None => "",
             Lock::Wait => " FOR NO KEY UPDATE",
             Lock::Skip => " FOR NO KEY UPDATE SKIP LOCKED",
+            Lock::Share => " FOR KEY SHARE",
+            Lock::Alone => " FOR UPDATE",
         };
         // OFFSET 0 keeps the planner from merging the sub-select into the query and turning the join around.
         format!(
@@ -91,6 +97,10 @@ impl Words for Postgres {
 
     fn lock_share() -> &'static str {
         "FOR SHARE"
+    }
+
+    fn now() -> &'static str {
+        "FLOOR(EXTRACT(EPOCH FROM CLOCK_TIMESTAMP()) * 1000)::bigint"
     }
 }
 
