@@ -126,7 +126,14 @@ impl Backend {
             // FULL: a commit that was answered outlives a loss of power.
             connect = connect.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
         }
-        let one = pool(1, options).test_before_acquire(false);
+        let mut one = pool::<sqlx::Sqlite>(1, options).test_before_acquire(false);
+        if !memory {
+            // SQLite ends a transaction by itself when a disk fails; the driver goes on counting it as open, for ever.
+            one = one.before_acquire(|connection, _| {
+                let is_free = !connection.is_in_transaction();
+                Box::pin(async move { Ok(is_free) })
+            });
+        }
         let writer = one.connect_with(connect.clone()).await.map_err(|error| failed(&error))?;
         let readers = if memory {
             writer.clone()
