@@ -27,6 +27,8 @@ use hosts::Hosts;
 
 /// Statements that a connection keeps prepared: more than there are, so that none is ever prepared twice.
 const PREPARED_MAX: usize = 256;
+/// How long a connection that answered is taken to be alive.
+const TRUSTED: Duration = Duration::from_secs(1);
 /// A lock is awaited for this part of the longest wait.
 const LOCK_WAITS: u64 = 4;
 
@@ -77,7 +79,12 @@ fn postgres_pool(connections_max: u32, options: Options, read_write: bool) -> Po
     let pool = pool(connections_max, options)
         .after_release(move |connection: &mut PgConnection, _| Box::pin(answers_within(wait, connection)));
     if !read_write {
-        return pool;
+        // One that was just given back has just answered.
+        return pool.test_before_acquire(false).before_acquire(|connection: &mut PgConnection, of| {
+            Box::pin(
+                async move { if of.idle_for < TRUSTED { Ok(true) } else { connection.ping().await.map(|()| true) } },
+            )
+        });
     }
     pool.test_before_acquire(false)
         .before_acquire(|connection, _| Box::pin(hosts::takes_writes(connection)))
@@ -119,7 +126,14 @@ impl Backend {
             // FULL: a commit that was answered outlives a loss of power.
             connect = connect.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
         }
-        let one = pool(1, options).test_before_acquire(false);
+        let mut one = pool::<sqlx::Sqlite>(1, options).test_before_acquire(false);
+        if !memory {
+            // SQLite ends a transaction by itself when a disk fails; the driver goes on counting it as open, for ever.
+            one = one.before_acquire(|connection, _| {
+                let is_free = !connection.is_in_transaction();
+                Box::pin(async move { Ok(is_free) })
+            });
+        }
         let writer = one.connect_with(connect.clone()).await.map_err(|error| failed(&error))?;
         let readers = if memory {
             writer.clone()
