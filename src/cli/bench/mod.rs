@@ -290,7 +290,7 @@ fn admission(account: &str, first: u64, start: Timestamp, token: &str) -> String
     let starts_at = rfc3339(start);
     let one = |number| {
         format!(
-            "{{\"id\":\"l-{number:012}\",\"sandbox\":\"s-{number:012}\",\"vcpus\":1,\"memory_mib\":512,\
+            "{{\"id\":\"l-{number:012}\",\"sandbox\":\"s-{number:012}\",\"kind\":\"create\",\"vcpus\":1,\"memory_mib\":512,\
              \"timeout_seconds\":7200,\"starts_at\":\"{starts_at}\"}}"
         )
     };

@@ -112,7 +112,7 @@ impl Admissions {
     /// The work of `connections` connections, the numbers of leases from `from` on dealt out to them.
     pub(super) fn of(token: &str, keys: Keys, connections: u64, from: u64) -> Vec<Self> {
         let body = "{\"key\":\"k-####\",\"leases\":[{\"id\":\"l-############\",\"sandbox\":\"s-############\",\
-            \"vcpus\":1,\"memory_mib\":512,\"timeout_seconds\":3600}]}";
+            \"kind\":\"create\",\"vcpus\":1,\"memory_mib\":512,\"timeout_seconds\":3600}]}";
         let template = Template::new(post("/v1/accounts/a-####/leases", token, body));
         let one =
             |index| Self { template: template.clone(), keys, next: from.saturating_add(index), step: connections };
