@@ -80,12 +80,15 @@ impl Running {
 /// Starts an engine: opens the database (bringing its tables up to date), starts the ledger and its jobs, and listens.
 /// When it returns, requests are answered.
 pub async fn start(settings: &Settings, clock: Clock) -> anyhow::Result<(Running, Ledger)> {
-    let ledger = open(settings, clock.clone()).await?;
+    let store = store(settings).await?;
+    let ledger = over(store.clone(), settings, clock.clone()).await?;
     let listener = TcpListener::bind(settings.server.listen)
         .await
         .with_context(|| format!("can't listen on {}", settings.server.listen))?;
     let address = listener.local_addr().context("no local address")?;
     let stop = CancellationToken::new();
+    // Ends with `stop`, like the rest.
+    drop(tokio::spawn(jobs::evidence::run(store, stop.clone())));
     let server = tokio::spawn(serve_http(listener, ledger.clone(), clock, settings.clone(), stop.clone()));
     Ok((Running { address, stop, server }, ledger))
 }
@@ -94,7 +97,10 @@ pub async fn start(settings: &Settings, clock: Clock) -> anyhow::Result<(Running
 
 /// Opens the database that the settings name, brings its tables up to date, and starts the ledger over it.
 pub async fn open(settings: &Settings, clock: Clock) -> anyhow::Result<Ledger> {
-    let store = store(settings).await?;
+    over(store(settings).await?, settings, clock).await
+}
+
+async fn over(store: Store, settings: &Settings, clock: Clock) -> anyhow::Result<Ledger> {
     store.migrate().await.context("the tables could not be brought up to date")?;
     let rules = rules(settings).context("the settings were not checked")?;
     let count = |setting: i64| usize::try_from(setting).unwrap_or(usize::MAX);

@@ -91,17 +91,17 @@ impl Store {
         bounded("wait_ms_max", self.wait_ms_max, 10, 600_000)
     }
 
-    /// The read replica, if there is one.
-    #[must_use]
-    pub fn reports(&self) -> Option<&DatabaseUrl> {
-        Some(&self.read_database).filter(|url| !url.0.is_empty())
-    }
-
     /// Longest time that a batch may take, in milliseconds: twice the longest wait, so that what was lost before its
     /// commit can be tried again.
     #[must_use]
     pub fn batch_ms_max(&self) -> u64 {
         self.wait_ms_max.unsigned_abs().saturating_mul(2)
+    }
+
+    /// The read replica, if there is one.
+    #[must_use]
+    pub fn reports(&self) -> Option<&DatabaseUrl> {
+        Some(&self.read_database).filter(|url| !url.0.is_empty())
     }
 
     /// The bounds as the store takes them.

@@ -131,17 +131,12 @@ async fn create_token(
         AloneAnswer::Token(Token { id: id.clone(), role: role.clone(), name: name.to_owned(), created_at })
     };
     // A secret is nobody else's: this very command has made it, and was not told so.
-    if let Some(Bearer::Token(known)) = bearer_of(tx, secret).await? {
+    if let Some(Bearer::Token(known)) = tx.bearers(&[secret.sha256]).await?.pop().flatten() {
         return Ok(token(known.created_at));
     }
     let record = TokenRecord { id: id.clone(), role: kept, name: name.to_owned(), created_at: set.now };
     tx.insert_token(&record, &secret.sha256).await?;
     Ok(token(set.now))
-}
-
-/// Whose secret this is.
-async fn bearer_of(tx: &mut Tx, secret: &SecretDigest) -> Result<Option<Bearer>, StoreError> {
-    Ok(tx.bearers(&[secret.sha256]).await?.pop().flatten())
 }
 
 async fn carry_out(tx: &mut Tx, set: &mut WorkingSet, command: &Alone) -> Result<Answer<AloneAnswer>, StoreError> {
@@ -164,7 +159,7 @@ async fn carry_out(tx: &mut Tx, set: &mut WorkingSet, command: &Alone) -> Result
                 Bearer::Key { account: command.account.clone(), key: command.id.clone(), read_only: command.read_only };
             // Its secret tells that this very command has made it, and was not told so.
             let ours = made.as_ref().is_ok_and(|made| !made.fresh)
-                && bearer_of(tx, &command.secret).await?.is_some_and(|bearer| bearer == own);
+                && tx.bearers(&[command.secret.sha256]).await?.contains(&Some(own));
             made.map(|made| AloneAnswer::Key(Made { fresh: made.fresh || ours, ..made }))
         }
         Alone::UpdateKey(command) => {

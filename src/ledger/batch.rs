@@ -101,7 +101,11 @@ struct Inbox {
     samples: mpsc::Receiver<Job<Vec<Sent>, Vec<SampleOutcome>>>,
     /// A slice that was taken but did not fit the batch before.
     held_over: Option<Job<Vec<Sent>, Vec<SampleOutcome>>>,
+    /// Sending ends of lanes that this worker does not have, kept so that they are not closed.
+    _unused: Vec<Unused>,
 }
+
+type Unused = Box<dyn std::any::Any + Send>;
 
 /// Carries out batches.
 #[derive(Clone, Debug)]
@@ -125,7 +129,14 @@ pub fn start(engine: &Engine, stop: &CancellationToken) -> (Lanes, Vec<tokio::ta
     let (alone, alone_in) = mpsc::channel(max);
     let (lives, lives_in) = mpsc::channel(max);
     let (samples, samples_in) = mpsc::channel(max);
-    let inbox = Inbox { gate: gate_in, alone: alone_in, lives: lives_in, samples: samples_in, held_over: None };
+    let inbox = Inbox {
+        gate: gate_in,
+        alone: alone_in,
+        lives: lives_in,
+        samples: samples_in,
+        held_over: None,
+        _unused: Vec::new(),
+    };
     let lanes = Lanes { gate, alone, lives, samples };
     let spawn = |inbox| tokio::spawn(work(engine.clone(), inbox, stop.clone()));
     let workers = if engine.store.is_shared() { inbox.by_lane().map(spawn).into() } else { vec![spawn(inbox)] };
@@ -168,11 +179,18 @@ async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
 }
 
 impl Inbox {
-    /// One that takes decisions only, and one for the rest. The ends that neither has are closed.
+    /// One that takes decisions only, and one for the rest.
     fn by_lane(self) -> [Self; 2] {
-        let Self { gate, alone, lives, samples, held_over } = self;
-        let decisions = Self { gate, alone, lives: mpsc::channel(1).1, samples: mpsc::channel(1).1, held_over: None };
-        let metering = Self { gate: mpsc::channel(1).1, alone: mpsc::channel(1).1, lives, samples, held_over };
+        let Self { gate, alone, lives, samples, held_over, .. } = self;
+        let (no_gate, gate_in) = mpsc::channel(1);
+        let (no_alone, alone_in) = mpsc::channel(1);
+        let (no_lives, lives_in) = mpsc::channel(1);
+        let (no_samples, samples_in) = mpsc::channel(1);
+        let unused: [Unused; 2] = [Box::new(no_lives), Box::new(no_samples)];
+        let decisions =
+            Self { gate, alone, lives: lives_in, samples: samples_in, held_over: None, _unused: unused.into() };
+        let unused: [Unused; 2] = [Box::new(no_gate), Box::new(no_alone)];
+        let metering = Self { gate: gate_in, alone: alone_in, lives, samples, held_over, _unused: unused.into() };
         [decisions, metering]
     }
 

@@ -235,7 +235,8 @@ pub async fn lives(
     for lease in &known {
         if let Some(at) = deleted.get(&(lease.account.clone(), lease.id.clone())) {
             let at = (*at).min(lease.effective_end());
-            named.sandbox(&lease.account, &lease.sandbox, lease.window.start);
+            // A lease that starts in a minute may follow one that is still on.
+            named.sandbox(&lease.account, &lease.sandbox, lease.window.start.min(set.now));
             reports.insert((lease.account.clone(), lease.sandbox.clone()), at);
         }
     }

@@ -72,7 +72,10 @@ fn pool<DB: Database>(connections_max: u32, options: Options) -> PoolOptions<DB>
 /// The same for PostgreSQL. Where connections have to take writes, that is asked before each use, which also tells
 /// whether they are alive.
 fn postgres_pool(connections_max: u32, options: Options, read_write: bool) -> PoolOptions<sqlx::Postgres> {
-    let pool = pool(connections_max, options);
+    let wait = Duration::from_millis(options.wait_ms_max);
+    // The pool itself would wait for ever for a connection that hangs when it is given back.
+    let pool = pool(connections_max, options)
+        .after_release(move |connection: &mut PgConnection, _| Box::pin(answers_within(wait, connection)));
     if !read_write {
         return pool;
     }
@@ -151,11 +154,8 @@ impl Backend {
         })?;
         let connect = if hosts.several() { hosts.begin().await? } else { hosts.first()? };
         let open = async |connections_max| {
-            let wait = Duration::from_millis(options.wait_ms_max);
-            // The pool itself would wait for ever for a connection that hangs when it is given back.
-            let answers = postgres_pool(connections_max, options, hosts.read_write())
-                .after_release(move |connection: &mut PgConnection, _| Box::pin(answers_within(wait, connection)));
-            answers.connect_with(connect.clone()).await.map_err(|error| failed(&error))
+            let pool = postgres_pool(connections_max, options, hosts.read_write());
+            pool.connect_with(connect.clone()).await.map_err(|error| failed(&error))
         };
         let decision = open(options.writers_max).await?;
         let meter = open(options.writers_max).await?;

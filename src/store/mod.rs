@@ -124,9 +124,9 @@ impl Default for Options {
 #[derive(Clone, Debug)]
 pub struct Store {
     backend: Backend,
-    reports: Option<Reports>,
     /// Longest wait for one answer: a little more than the server's own limits, whose errors say more.
     wait: Duration,
+    reports: Option<Reports>,
 }
 
 /// A read replica for reports: opened when it is first needed, so that an engine starts without it.
@@ -142,7 +142,7 @@ impl Store {
     /// schema is [`Store::migrate`]'s.
     pub async fn open(url: &str, options: Options) -> Answer<Self> {
         let wait = Duration::from_millis(options.wait_ms_max.saturating_add(WAIT_MORE_MS));
-        Ok(Self { backend: Backend::open(url, options).await?, reports: None, wait })
+        Ok(Self { backend: Backend::open(url, options).await?, wait, reports: None })
     }
 
     /// Takes the snapshots of [`Store::read_reports`] from another database: a read replica of this one.

@@ -23,6 +23,8 @@ mod harness;
 #[cfg(test)]
 mod postgres;
 #[cfg(test)]
+mod sizes;
+#[cfg(test)]
 mod store;
 mod tidy;
 mod upgrade;

@@ -1,6 +1,7 @@
 //! Checkpoints: every view of the ledger against the auditor's model, and the promise.
 
 use runtab::domain::lease::LeaseState;
+use runtab::domain::money::Micros;
 use runtab::ledger::command::Page;
 use runtab::ledger::view::{DayBalance, Granularity, GroupBy, LeaseFilter, SandboxState};
 
@@ -204,8 +205,8 @@ fn state(lease: &Lease, now: i64) -> LeaseState {
 
 fn assert_day(account: &Account, shown: &DayBalance, today: i64, (used, held): Day, limit: Option<i64>) {
     let (used, held) = (account.price(today, used), account.price(today, held));
-    let figures = (shown.used.count(), shown.reserved.count(), shown.available.map(|left| left.count()));
+    let figures = (shown.used.count(), shown.reserved.count(), shown.available.map(Micros::count));
     let left = limit.map(|limit| floor(i128::from(limit) * MICRO - used - held).max(0));
     assert_eq!(figures, (floor(used), ceil(held), left), "{:?}", shown.key);
-    assert_eq!(shown.daily_limit.map(|limit| limit.count()), limit);
+    assert_eq!(shown.daily_limit.map(Micros::count), limit);
 }

@@ -179,7 +179,6 @@ impl Driver {
     async fn step(&mut self) {
         let orderly = self.kind != Kind::Any;
         match self.rng.within(0, 99) {
-            0..18 => self.pass_time(),
             18..36 => self.admit().await,
             36..38 => self.concurrent().await,
             38..66 => self.samples().await,
@@ -193,6 +192,7 @@ impl Driver {
             92..95 if self.kind != Kind::Replayed => self.card().await,
             95 => self.grant().await,
             96..99 if !orderly => self.change_customer().await,
+            // Also all below 18.
             _ => self.pass_time(),
         }
     }
@@ -250,7 +250,7 @@ impl Driver {
             all.push(Asked {
                 id: self.id("l"),
                 sandbox,
-                vcpus: if !big { self.rng.within(1, 4) } else { self.rng.within(5, 64) },
+                vcpus: if big { self.rng.within(5, 64) } else { self.rng.within(1, 4) },
                 memory: if big { 4_097 } else { *self.rng.pick(&[1, 128, 512, 1_024, 4_096]).unwrap() },
                 timeout,
                 max_cost: self.rng.chance(10).then(|| self.rng.within(0, 500_000)),

@@ -12,6 +12,21 @@ use crate::driver::{Driver, Kind, list, rate_card};
 use crate::model::{Account, Card, DAY, Grant, HOUR, Key, MINUTE};
 use crate::send;
 
+/// What a command changes a value to, if it does.
+#[derive(Clone, Copy, Debug)]
+enum Change<T> {
+    Nothing,
+    To(T),
+}
+
+/// An entry of the rate cards.
+#[derive(Clone, Debug)]
+enum Entry {
+    Gone,
+    Default,
+    Card(Card),
+}
+
 impl Driver {
     fn limit(&mut self) -> Option<i64> {
         if self.kind == Kind::Replayed {
@@ -46,7 +61,7 @@ impl Driver {
             account.limit = self.limit();
             self.accounts.insert(name.to_owned(), account);
             let limit = self.accounts[name].limit;
-            self.update_account(name, None, None, Some(limit)).await;
+            self.update_account(name, None, None, Change::To(limit)).await;
             self.accounts.get_mut(name).unwrap().limit_was_changed = false;
             for index in 0..self.rng.within(1, 3) {
                 self.make_key(name, &format!("k{index}"), false).await;
@@ -82,7 +97,7 @@ impl Driver {
         owner: &str,
         card_on_file: Option<bool>,
         suspended: Option<bool>,
-        limit: Option<Option<i64>>,
+        limit: Change<Option<i64>>,
     ) {
         self.say(|| format!("account {owner} {card_on_file:?} {suspended:?} {limit:?}"));
         let status = |is| if is { AccountStatus::Suspended } else { AccountStatus::Active };
@@ -91,7 +106,10 @@ impl Driver {
             name: None,
             card_on_file,
             status: suspended.map(status),
-            daily_limit: limit.map(|limit| limit.map(send::micros)),
+            daily_limit: match limit {
+                Change::To(limit) => Some(limit.map(send::micros)),
+                Change::Nothing => None,
+            },
         };
         for _ in 0..2 {
             self.ledger.update_account(command.clone()).await.unwrap();
@@ -99,8 +117,9 @@ impl Driver {
         let account = self.accounts.get_mut(owner).unwrap();
         account.card_on_file = card_on_file.unwrap_or(account.card_on_file);
         account.suspended = suspended.unwrap_or(account.suspended);
-        account.limit = limit.unwrap_or(account.limit);
-        account.limit_was_changed |= limit.is_some();
+        if let Change::To(limit) = limit {
+            (account.limit, account.limit_was_changed) = (limit, true);
+        }
     }
 
     pub(crate) async fn change_customer(&mut self) {
@@ -108,15 +127,15 @@ impl Driver {
         match self.rng.within(0, 9) {
             0 => {
                 let card = self.rng.chance(50);
-                self.update_account(&owner, Some(card), None, None).await;
+                self.update_account(&owner, Some(card), None, Change::Nothing).await;
             }
             1 => {
                 let suspended = self.rng.chance(25);
-                self.update_account(&owner, None, Some(suspended), None).await;
+                self.update_account(&owner, None, Some(suspended), Change::Nothing).await;
             }
             2..5 => {
                 let limit = self.limit();
-                self.update_account(&owner, None, None, Some(limit)).await;
+                self.update_account(&owner, None, None, Change::To(limit)).await;
             }
             5 if self.rng.chance(30) => {
                 let key = self.any_key(&owner);
@@ -187,7 +206,7 @@ impl Driver {
             self.say(|| format!("remove {} of {owner:?}: {answer:?}", card.id));
             assert_eq!(answer.is_ok(), in_time, "{answer:?}");
             if in_time {
-                self.set_card(owner.as_deref(), day, None);
+                self.set_card(owner.as_deref(), day, &Entry::Gone);
             }
             return;
         }
@@ -198,7 +217,7 @@ impl Driver {
             self.say(|| format!("default {owner} {day}: {answer:?}"));
             assert_eq!(answer.is_ok(), in_time, "{answer:?}");
             if in_time {
-                self.set_card(Some(&owner), day, Some(None));
+                self.set_card(Some(&owner), day, &Entry::Default);
             }
             return;
         }
@@ -215,12 +234,11 @@ impl Driver {
         self.say(|| format!("card {card:?} of {owner:?} {day}: {}", answer.is_ok()));
         assert_eq!(answer.is_ok(), in_time, "{answer:?}");
         if in_time {
-            self.set_card(owner.as_deref(), day, Some(Some(card)));
+            self.set_card(owner.as_deref(), day, &Entry::Card(card));
         }
     }
 
-    /// `None` takes the entry away.
-    fn set_card(&mut self, owner: Option<&str>, day: i64, entry: Option<Option<Card>>) {
+    fn set_card(&mut self, owner: Option<&str>, day: i64, entry: &Entry) {
         for (name, account) in &mut self.accounts {
             if owner.is_some_and(|owner| owner != name) {
                 continue;
@@ -229,11 +247,12 @@ impl Driver {
             if touches {
                 account.repriced_from = Some(account.repriced_from.map_or(day, |from| from.min(day)));
             }
-            match (owner, &entry) {
-                (Some(_), Some(card)) => drop(account.own_cards.insert(day, card.clone())),
-                (Some(_), None) => drop(account.own_cards.remove(&day)),
-                (None, Some(Some(card))) => drop(account.default_cards.insert(day, card.clone())),
-                (None, _) => drop(account.default_cards.remove(&day)),
+            match (owner, entry) {
+                (Some(_), Entry::Card(card)) => drop(account.own_cards.insert(day, Some(card.clone()))),
+                (Some(_), Entry::Default) => drop(account.own_cards.insert(day, None)),
+                (Some(_), Entry::Gone) => drop(account.own_cards.remove(&day)),
+                (None, Entry::Card(card)) => drop(account.default_cards.insert(day, card.clone())),
+                (None, Entry::Default | Entry::Gone) => drop(account.default_cards.remove(&day)),
             }
         }
     }

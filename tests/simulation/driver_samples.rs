@@ -53,7 +53,7 @@ impl Driver {
         let count = if self.rng.chance(8) { self.rng.within(20, 90) } else { self.rng.within(1, 5) };
         for _ in 0..count {
             let wild = self.kind == Kind::Any && self.rng.chance(10);
-            let next = if wild { self.wild(&lease, &seen) } else { self.next(&lease, &seen) };
+            let next = if wild { Some(self.wild(&lease, &seen)) } else { self.next(&lease, &seen) };
             let Some((at, reading)) = next else { break };
             if !wild {
                 seen.push((at, reading));
@@ -126,7 +126,7 @@ impl Driver {
     }
 
     /// A reading that may be wrong in any way.
-    fn wild(&mut self, lease: &Lease, seen: &[(i64, Reading)]) -> Option<(i64, Reading)> {
+    fn wild(&mut self, lease: &Lease, seen: &[(i64, Reading)]) -> (i64, Reading) {
         let near = self.rng.pick(seen).copied();
         let (at, base) = near.unwrap_or((lease.start, Reading { epoch: 0, cpu: 0, memory: None, storage: None }));
         let at = match self.rng.within(0, 3) {
@@ -136,7 +136,7 @@ impl Driver {
             _ => at + self.rng.within(-100, 100_000),
         };
         let cpu = (base.cpu + self.rng.within(-1_000, 10_000_000)).max(0);
-        Some((at, Reading { epoch: (base.epoch + self.rng.within(-1, 1)).max(0), cpu, ..base }))
+        (at, Reading { epoch: (base.epoch + self.rng.within(-1, 1)).max(0), cpu, ..base })
     }
 
     pub(crate) async fn at_rest(&mut self) {
@@ -176,14 +176,11 @@ impl Driver {
             for index in order {
                 let sent = &batch[index];
                 let account = self.accounts.get_mut(&sent.account).unwrap();
-                expected[index] = match &sent.lease {
-                    Some(lease) => {
-                        account.sample(self.now, host.as_deref(), (&sent.sandbox, lease), sent.at, sent.reading)
-                    }
-                    None => {
-                        let storage = sent.reading.storage.unwrap();
-                        account.at_rest(self.now, host.as_deref(), &sent.sandbox, sent.at, storage)
-                    }
+                expected[index] = if let Some(lease) = &sent.lease {
+                    account.sample(self.now, host.as_deref(), (&sent.sandbox, lease), sent.at, sent.reading)
+                } else {
+                    let storage = sent.reading.storage.unwrap();
+                    account.at_rest(self.now, host.as_deref(), &sent.sandbox, sent.at, storage)
                 };
             }
             self.say(|| format!("samples of {host:?}: {batch:?} {expected:?}"));

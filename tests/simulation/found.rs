@@ -207,3 +207,17 @@ async fn of_leases_that_start_at_one_instant_the_one_admitted_last_holds_the_dis
     let stored: Vec<_> = rows.iter().map(|row| (row.group.as_deref(), row.usage.storage_mib_ms)).collect();
     assert_eq!(stored, [(Some("last"), 1_024 * i128::from(20 * MINUTE))]);
 }
+
+/// The new lease starts in half a minute; until then the old one is on, so the sandbox can't be deleted with the new.
+#[tokio::test]
+async fn a_sandbox_is_not_deleted_with_a_lease_that_has_not_started_while_the_one_before_it_is_on() {
+    let small = Small::new(NOON, 0, true, None).await;
+    assert_eq!(small.ask(asked("old", 60, None, None)).await, Verdict::Yes(true));
+    small.at(NOON + MINUTE);
+    let new = asked("new", 60, Some(NOON + MINUTE + 30_000), Some("old"));
+    assert_eq!(small.ask(new).await, Verdict::Yes(true));
+    let (account, lease) = (send::account("acme"), send::lease("new"));
+    let delete = EndLease { account, lease, ended_at: None, reason: EndReason::Delete };
+    let answer = small.ledger.end(delete).await;
+    assert_eq!(answer.map(drop).map_err(|error| send::code(&error)), Err("lease_running"));
+}

@@ -29,7 +29,7 @@ mod tables;
 use driver::{Driver, Kind};
 
 /// Seeds of each kind in a normal run: about 40 s in all on one core, unoptimised.
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 8;
 /// Steps of a history.
 const STEPS: u64 = 220;
 

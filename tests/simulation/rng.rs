@@ -1,4 +1,4 @@
-//! Random choices that a seed fixes: SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
+//! Random choices that a seed fixes: `SplitMix64` (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
 //! Generators").
 
 /// A generator.

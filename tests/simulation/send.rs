@@ -113,7 +113,7 @@ fn refused(refusal: &Refusal) -> Verdict {
             of_key: reached.scope == Scope::Key,
             lease: reached.lease.to_string(),
             day: reached.day.index(),
-            limit: reached.limit.count(),
+            most: reached.limit.count(),
             used: reached.used.count(),
             reserved: reached.reserved.count(),
             needed: reached.needed.count(),

@@ -7,4 +7,4 @@
 mod fleet;
 mod history;
 mod r5_crashes;
-mod random;
+pub(crate) mod random;

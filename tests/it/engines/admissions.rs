@@ -28,8 +28,13 @@ async fn ask_at_once(fleet: &Fleet, key: &str, asks: usize) -> usize {
     admitted(answers.await)
 }
 
-/// 1,000 short rounds: three fit, six ask, three pass. Four keys at a time, so that batches hold several.
-async fn thousand_rounds(engines: usize) {
+/// How many rounds: 100, or as `RUNTAB_TEST_ROUNDS` says (1,000 is the long form).
+fn rounds() -> usize {
+    std::env::var("RUNTAB_TEST_ROUNDS").map_or(100, |rounds| rounds.parse().expect("a number of rounds"))
+}
+
+/// Many short rounds: three fit, six ask, three pass. Four keys at a time, so that batches hold several.
+async fn many_rounds(engines: usize) {
     let fleet = Fleet::start(engines, noon()).await;
     let fleet = &fleet;
     let round = async |number: usize| {
@@ -38,25 +43,25 @@ async fn thousand_rounds(engines: usize) {
         assert_eq!(ask_at_once(fleet, &key, 6).await, 3, "round {number}");
         assert_eq!(fleet.api(number + 1).used_and_reserved("acme", &key).await, (0, 240_000), "round {number}");
     };
-    for four in 0..250 {
+    for four in 0..rounds() / 4 {
         tokio::join!(round(4 * four), round(4 * four + 1), round(4 * four + 2), round(4 * four + 3));
     }
 }
 
 #[tokio::test]
-async fn a1_a_thousand_rounds_through_two_engines() {
-    thousand_rounds(2).await;
+async fn a1_many_rounds_through_two_engines() {
+    many_rounds(2).await;
 }
 
 #[tokio::test]
-async fn a1_a_thousand_rounds_through_three_engines() {
-    thousand_rounds(3).await;
+async fn a1_many_rounds_through_three_engines() {
+    many_rounds(3).await;
 }
 
 #[tokio::test]
 async fn a1_and_a2_through_three_engines() {
     let fleet = Fleet::start(3, noon()).await;
-    for round in 0..10 {
+    for round in 0..4 {
         let key = format!("a1-{round}");
         made(fleet.api(round).key("acme", &key, Some(1_000_000)).await);
         assert_eq!(ask_at_once(&fleet, &key, 50).await, 12);
@@ -77,7 +82,7 @@ async fn a1_and_a2_through_three_engines() {
 #[tokio::test]
 async fn a_first_account_limit_misses_nothing() {
     let fleet = Fleet::start(2, noon()).await;
-    for round in 0..40 {
+    for round in 0..10 {
         let account = format!("acme-{round}");
         let api = fleet.api(round);
         made(api.account(&account, true).await);
@@ -149,7 +154,7 @@ async fn a1_random_interleavings_never_overshoot() {
             assert!(used + reserved <= 150_000, "{key}: {used} + {reserved}");
         }
     };
-    for round in 0..8 {
+    for round in 0..rounds() / 25 {
         let key = format!("r-{round}");
         made(fleet.api(round).key("acme", &key, Some(150_000)).await);
         let seed = u64::try_from(round).expect("small") * 16;
@@ -162,7 +167,7 @@ async fn a1_random_interleavings_never_overshoot() {
 async fn a6_counters_survive_the_crash_of_two_engines() {
     let start = time("2026-11-10T00:00:00Z");
     let mut fleet = Fleet::start(2, start).await;
-    let keys: Vec<String> = (0..100).map(|index| format!("k-{index}")).collect();
+    let keys: Vec<String> = (0..40).map(|index| format!("k-{index}")).collect();
     for (index, key) in keys.iter().enumerate() {
         made(fleet.api(index).key("acme", key, Some(1_000_000)).await);
         made(fleet.api(index + 1).admit("acme", key, &[shape(key, 42_750)]).await);
@@ -195,7 +200,7 @@ async fn a6_counters_survive_the_crash_of_two_engines() {
 async fn a10_no_stale_aggregate_decides_through_three_engines() {
     let fleet = Fleet::start(3, noon()).await;
     let ask = |key: &str, index: usize| lease(&format!("{key}-{index}"), &format!("{key}-{index}"), 1, 1_024, HOUR_S);
-    for round in 0..20 {
+    for round in 0..8 {
         let key = format!("k-{round}");
         made(fleet.api(round).key("acme", &key, Some(200_000)).await);
         let five: Vec<Value> =

@@ -83,11 +83,11 @@ async fn holds_exactly(api: &Api) -> i64 {
 /// An outage in which no commit is under way admits nothing.
 async fn outage(api: &Api, what: &str, ready: bool) {
     unavailable(api, what).await;
-    let (status, _) = api.get("/readyz").await;
+    let status = api.raw("GET", "/readyz", &[], Vec::new()).await.status;
     assert_eq!(status == 200, ready, "{what}: {status}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a7_postgres_behind_a_bad_network() {
     let server = Server::shared();
     let url = server.database().await;
@@ -112,7 +112,7 @@ async fn a7_postgres_behind_a_bad_network() {
 }
 
 /// The answer of a commit is lost: what was done is found by its ids, told as done, and done once.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_lost_commit_is_not_guessed() {
     let server = Server::shared();
     let url = server.database().await;
@@ -149,7 +149,7 @@ async fn a7_postgres_is_read_only() {
     run(&url, &format!("ALTER DATABASE {name} SET default_transaction_read_only = on")).await;
     run(&url, end_sessions).await;
     outage(&engine.admin, "read-only", true).await;
-    run(&url, &format!("SET default_transaction_read_only = off; ALTER DATABASE {name} RESET ALL")).await;
+    run(&url, &format!("BEGIN READ WRITE; ALTER DATABASE {name} RESET ALL; COMMIT")).await;
     run(&url, end_sessions).await;
     recovers(&engine.admin, "after").await;
     assert_eq!(holds_exactly(&engine.admin).await, 1);
@@ -209,4 +209,53 @@ async fn a7_sqlite_is_locked() {
     other.execute("ROLLBACK").await.unwrap();
     recovers(&engine.admin, "after").await;
     assert_eq!(holds_exactly(&engine.admin).await, 1);
+}
+
+/// Every write to a file fails; reads go on.
+#[tokio::test]
+async fn a7_sqlite_is_full() {
+    let database = Backend::Sqlite.database().await;
+    let engine = engine_on(&database.url).await;
+    engine.limit_files(Some(1));
+    outage(&engine.admin, "full", true).await;
+    engine.limit_files(None);
+    recovers(&engine.admin, "after").await;
+    assert_eq!(holds_exactly(&engine.admin).await, 1);
+}
+
+/// The network hangs while batches are under way, for longer than the engine waits, or breaks. Each admission is told
+/// as a yes, or not; repeated, each is a yes, and each holds once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a7_an_outage_in_the_midst_of_batches() {
+    let server = Server::shared();
+    let url = server.database().await;
+    let proxy = Proxy::before(server.host()).await;
+    let engine = engine_on(&proxy.url(&url)).await;
+    let api = &engine.admin;
+    done(api.set_limit("acme", "ci", None).await);
+    let mut asked = 0;
+    for round in 0..12_u64 {
+        let mode = [Mode::Hang, Mode::Cut, Mode::HalfClose][usize::try_from(round % 3).expect("small")];
+        let load = at_once(16, |index| {
+            let (api, id) = (api.clone(), format!("m-{round}-{index}"));
+            async move {
+                // A few after another, so that some batch is always under way.
+                tokio::time::sleep(Duration::from_millis(u64::try_from(index).expect("small") / 4 * 3)).await;
+                (admit(&api, &id).await, id)
+            }
+        });
+        let broken = async {
+            tokio::time::sleep(Duration::from_millis(3 + 2 * round)).await;
+            proxy.set(mode);
+            tokio::time::sleep(Duration::from_millis(if mode == Mode::Hang { 1_500 } else { 100 })).await;
+            proxy.set(Mode::Pass);
+        };
+        let (answers, ()) = tokio::join!(load, broken);
+        for ((status, body, _), id) in answers {
+            assert!([200, 201, 503].contains(&status), "{id}: {status} {body}");
+            recovers(api, &id).await;
+            asked += 1;
+        }
+        assert_eq!(holds_exactly(api).await, asked, "round {round}");
+    }
 }

@@ -33,7 +33,9 @@ pub(crate) struct Process {
 impl Process {
     /// Starts an engine and waits until it listens.
     pub(crate) fn start(database: &str, now: Time, environment: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(PROGRAM)
+        // A full disk is made by a limit on files, which is a signal to those that don't ignore it.
+        let mut child = Command::new("sh")
+            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", PROGRAM])
             .args(["serve", "--listen", "127.0.0.1:0", "--database", database, "--test-clock", &now.to_string()])
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
@@ -161,6 +163,13 @@ impl Engine {
     /// A client without a token.
     pub(crate) fn nobody(&self) -> Api {
         self.admin.with_token(None)
+    }
+
+    /// From now on files of the engine can't grow beyond so many bytes; `None`: without end again.
+    pub(crate) fn limit_files(&self, bytes: Option<u64>) {
+        let limit = rustix::process::Rlimit { current: bytes, maximum: None };
+        let pid = rustix::process::Pid::from_child(&self.process.child);
+        rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, limit).expect("a limit");
     }
 
     /// The database, as `--database` takes it.

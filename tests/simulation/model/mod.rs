@@ -90,6 +90,9 @@ pub(crate) struct Lease {
     pub(crate) promised: BTreeMap<i64, i128>,
 }
 
+/// When, how many MiB, and the start and the id of the lease that reported; none at rest.
+pub(crate) type Report = (i64, i64, Option<(i64, String)>);
+
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     pub(crate) created_at: i64,
@@ -97,8 +100,7 @@ pub(crate) struct Life {
     pub(crate) first_key: String,
     /// Starts of its leases in the order of admission: when, key, lease.
     pub(crate) starts: Vec<(i64, String, String)>,
-    /// Reports: when, MiB, and the lease that reported with its start.
-    pub(crate) reports: Vec<(i64, i64, Option<(i64, String)>)>,
+    pub(crate) reports: Vec<Report>,
     /// By hour and key.
     pub(crate) stored: BTreeMap<(i64, String), i128>,
 }
