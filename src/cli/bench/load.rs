@@ -29,6 +29,8 @@ pub(super) struct Pace {
     pub(super) p50_us: u64,
     /// 99 of 100 answers came within this time, in microseconds.
     pub(super) p99_us: u64,
+    /// Processor time that the servers took, in microseconds; 0 until somebody has looked.
+    pub(super) cpu_us: u64,
 }
 
 impl Pace {
@@ -37,6 +39,12 @@ impl Pace {
         let units = u128::from(self.requests).saturating_mul(u128::from(units)).saturating_mul(1_000_000);
         let rate = units.checked_div(u128::from(self.elapsed_us)).unwrap_or_default();
         u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+
+    /// Processor time of the servers for each unit, in nanoseconds.
+    pub(super) fn cpu_ns_each(&self, units: u64) -> u64 {
+        let units = self.requests.saturating_mul(units);
+        self.cpu_us.saturating_mul(1_000).checked_div(units).unwrap_or_default()
     }
 }
 
@@ -79,7 +87,7 @@ pub(super) async fn drive<W: Work>(
         times.get(place).or(times.last()).copied().unwrap_or_default()
     };
     let requests = u64::try_from(times.len()).unwrap_or(u64::MAX);
-    Ok((Pace { requests, elapsed_us, p50_us: at(50), p99_us: at(99) }, works))
+    Ok((Pace { requests, elapsed_us, p50_us: at(50), p99_us: at(99), cpu_us: 0 }, works))
 }
 
 async fn converse<W: Work>(
@@ -156,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_pace_counts_units() {
-        let pace = Pace { requests: 10, elapsed_us: 500_000, p50_us: 1, p99_us: 1 };
-        assert_eq!((pace.per_second(1), pace.per_second(1_000)), (20, 20_000));
+        let pace = Pace { requests: 10, elapsed_us: 500_000, p50_us: 1, p99_us: 1, cpu_us: 40 };
+        assert_eq!((pace.per_second(1), pace.per_second(1_000), pace.cpu_ns_each(2)), (20, 20_000, 2_000));
     }
 }

@@ -21,7 +21,7 @@ use indicatif::ProgressBar;
 use super::format::rfc3339;
 use crate::clock::Clock;
 use crate::domain::time::Timestamp;
-use load::{Pace, drive};
+use load::{Pace, Work, drive};
 use report::{Memory, Report, Round, Row};
 use server::Server;
 use work::{Admissions, BATCH_SAMPLES, Hello, Keys, Queue, SPREAD_ACCOUNTS, SPREAD_KEYS, Samples, post};
@@ -144,10 +144,6 @@ impl Bench {
         self.args.database.clone().unwrap_or_else(fresh)
     }
 
-    fn seconds(&self) -> Duration {
-        Duration::from_secs(self.args.seconds)
-    }
-
     /// Sends requests of setting up; each must succeed.
     async fn set_up(&self, what: &'static str, server: &Server, requests: &[String]) -> anyhow::Result<()> {
         self.bar.set_message(what);
@@ -158,7 +154,17 @@ impl Bench {
     async fn hello(&self, hello: &Server, connections: u16) -> anyhow::Result<Pace> {
         self.bar.set_message(format!("hello, world on {connections} connections"));
         let works = (0..connections).map(|_| Hello).collect();
-        Ok(drive(&[hello.address], works, self.seconds()).await?.0)
+        Ok(self.measure(std::slice::from_ref(hello), works).await?.0)
+    }
+
+    /// Drives the work for the seconds of a measurement, and looks at the servers' processor time.
+    async fn measure<W: Work>(&self, servers: &[Server], works: Vec<W>) -> anyhow::Result<(Pace, Vec<W>)> {
+        let cpu_us = || servers.iter().map(Server::cpu_us).sum::<anyhow::Result<u64>>();
+        let addresses: Vec<SocketAddr> = servers.iter().map(|server| server.address).collect();
+        let before_us = cpu_us()?;
+        let (mut pace, works) = drive(&addresses, works, Duration::from_secs(self.args.seconds)).await?;
+        pace.cpu_us = cpu_us()?.saturating_sub(before_us);
+        Ok((pace, works))
     }
 
     async fn admissions(&self, report: &mut Report) -> anyhow::Result<()> {
@@ -173,25 +179,24 @@ impl Bench {
             self.set_up("making 1,000 accounts", engine, &accounts("a", SPREAD_ACCOUNTS, &token)).await?;
             self.set_up("making 10,000 keys", engine, &keys("a", SPREAD_ACCOUNTS, SPREAD_KEYS, &token)).await?;
         }
-        let addresses: Vec<SocketAddr> = engines.iter().map(|engine| engine.address).collect();
         let default: &[u16] = if self.is_postgres() { &[1, 16, 64, 256] } else { &[1, 32, 256] };
         let counts = if self.args.connections.is_empty() { default } else { &self.args.connections };
         let mut next = 0;
         for connections in counts.iter().copied() {
             let mut hellos = Vec::new();
             let mut cells: Vec<(&str, Keys, usize, Vec<Round>)> = Vec::new();
-            for engines in 1..=addresses.len() {
+            for engines in 1..=engines.len() {
                 cells.push(("admissions, one hot key", Keys::Hot, engines, Vec::new()));
                 cells.push(("admissions, 10,000 keys", Keys::Spread, engines, Vec::new()));
             }
             for _ in 0..self.args.rounds {
                 let yardstick = self.hello(&hello, connections).await?;
                 hellos.push(Round::of(yardstick, 1, None));
-                for (what, keys, engines, rounds) in &mut cells {
+                for (what, keys, count, rounds) in &mut cells {
                     self.bar.set_message(format!("{what} on {connections} connections"));
                     let works = Admissions::of(&token, *keys, u64::from(connections), next);
-                    let addresses = addresses.get(..*engines).unwrap_or_default();
-                    let (pace, works) = drive(addresses, works, self.seconds()).await?;
+                    let servers = engines.get(..*count).unwrap_or_default();
+                    let (pace, works) = self.measure(servers, works).await?;
                     next = Admissions::highest(&works);
                     rounds.push(Round::of(pace, 1, Some(yardstick)));
                 }
@@ -230,7 +235,7 @@ impl Bench {
             let mut rounds = Vec::new();
             for _ in 0..self.args.rounds {
                 self.bar.set_message(what);
-                let (pace, went_on) = drive(&[engine.address], works, self.seconds()).await?;
+                let (pace, went_on) = self.measure(std::slice::from_ref(&engine), works).await?;
                 works = went_on;
                 rounds.push(Round::of(pace, BATCH_SAMPLES, None));
             }

@@ -14,6 +14,8 @@ pub(super) struct Round {
     pub(super) p50_us: u64,
     /// 99th percentile, in microseconds.
     pub(super) p99_us: u64,
+    /// Processor time of the servers for each unit, in nanoseconds.
+    pub(super) cpu_ns_each: u64,
     /// What the yardstick made in this round, a second.
     pub(super) yardstick_per_second: Option<u64>,
 }
@@ -25,6 +27,7 @@ impl Round {
             per_second: pace.per_second(units),
             p50_us: pace.p50_us,
             p99_us: pace.p99_us,
+            cpu_ns_each: pace.cpu_ns_each(units),
             yardstick_per_second: yardstick.map(|pace| pace.per_second(1)),
         }
     }
@@ -49,6 +52,8 @@ pub(super) struct Row {
     p50_us: u64,
     /// 99th percentile, in microseconds.
     p99_us: u64,
+    /// Processor time of the engines (not the database's) for each unit, in nanoseconds.
+    cpu_ns_each: u64,
     /// Thousandths of the hello-world server's requests in the same round on as many connections.
     of_hello_thousandths: Option<u64>,
 }
@@ -104,6 +109,7 @@ impl Row {
             per_second: of(|round| round.per_second),
             p50_us: of(|round| round.p50_us),
             p99_us: of(|round| round.p99_us),
+            cpu_ns_each: of(|round| round.cpu_ns_each),
             of_hello_thousandths: median(rounds.iter().filter_map(Round::ratio_thousandths)),
         }
     }
@@ -121,10 +127,11 @@ impl Report {
             format!("processors  {}, shared by the engine, the client and the database", self.processors),
             format!("load        {} before, {} after", self.load_before, self.load_after),
             format!("medians     of {} rounds of {} s each; of hello: in the same round", self.rounds, self.seconds),
+            "CPU us      processor time of the engines for each, client and database apart".to_owned(),
             String::new(),
         ];
         let columns = [("what", Align::Left), ("connections", Align::Right), ("engines", Align::Right)];
-        let figures = ["a second", "p50 ms", "p99 ms", "of hello"].map(|name| (name, Align::Right));
+        let figures = ["a second", "p50 ms", "p99 ms", "CPU us", "of hello"].map(|name| (name, Align::Right));
         let mut table = Table::new(&[&columns[..], &figures].concat());
         for row in &self.rows {
             let engines = if row.engines == 0 { String::new() } else { row.engines.to_string() };
@@ -137,6 +144,7 @@ impl Report {
                 grouped(row.per_second),
                 ms(row.p50_us),
                 ms(row.p99_us),
+                format!("{}.{}", row.cpu_ns_each / 1_000, row.cpu_ns_each % 1_000 / 100),
                 ratio,
             ]);
         }
@@ -168,8 +176,13 @@ mod tests {
 
     #[test]
     fn ratios_are_of_the_same_round() {
-        let round =
-            |per_second, yardstick| Round { per_second, p50_us: 1, p99_us: 2, yardstick_per_second: Some(yardstick) };
+        let round = |per_second, yardstick| Round {
+            per_second,
+            p50_us: 1,
+            p99_us: 2,
+            cpu_ns_each: 3,
+            yardstick_per_second: Some(yardstick),
+        };
         let row = Row::of("x", 1, 1, &[round(10, 100), round(30, 60), round(20, 100)]);
         assert_eq!((row.per_second, row.of_hello_thousandths), (20, Some(200)));
     }

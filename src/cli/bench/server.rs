@@ -52,6 +52,19 @@ impl Server {
         Ok(line.trim().trim_end_matches("kB").trim().parse()?)
     }
 
+    /// Processor time that it has taken so far, in microseconds (`utime` and `stime` of `/proc/PID/stat`).
+    pub(super) fn cpu_us(&self) -> anyhow::Result<u64> {
+        let pid = self.child.id().context("the server has ended")?;
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        // After the name, which ends with the last bracket: the state is the first field, these are the 12th and 13th.
+        let (_, fields) = text.rsplit_once(')').context("no process name")?;
+        let mut times = fields.split_ascii_whitespace().skip(11);
+        let user: u64 = times.next().context("no utime")?.parse()?;
+        let system: u64 = times.next().context("no stime")?.parse()?;
+        let ticks = user.saturating_add(system).saturating_mul(1_000_000);
+        Ok(ticks.checked_div(rustix::param::clock_ticks_per_second()).unwrap_or_default())
+    }
+
     /// Ends it and waits until it is gone.
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("a server can't be ended")
