@@ -1,3 +1,4 @@
 //! Jobs: what the engine does by itself from time to time. Nothing that is billed or decided depends on them.
 
+pub mod close_month;
 pub mod settle;

@@ -8,6 +8,7 @@
 pub mod alone;
 pub mod apply;
 pub mod batch;
+pub mod close;
 pub mod command;
 pub mod evidence;
 pub mod gate;
@@ -17,6 +18,7 @@ pub mod load;
 pub mod post;
 pub mod queries;
 pub mod tally;
+pub mod verify;
 pub mod view;
 pub mod working_set;
 

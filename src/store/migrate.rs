@@ -7,11 +7,18 @@ use super::dialect::Script;
 use super::statement::Statement;
 use super::{Answer, Lane, Rows, Store, StoreError, Tx, all};
 
-static SCRIPTS: &[Script] = &[Script {
-    name: "0001_ledger",
-    sqlite: include_str!("../../migrations/sqlite/0001_ledger.sql"),
-    postgres: include_str!("../../migrations/postgres/0001_ledger.sql"),
-}];
+static SCRIPTS: &[Script] = &[
+    Script {
+        name: "0001_ledger",
+        sqlite: include_str!("../../migrations/sqlite/0001_ledger.sql"),
+        postgres: include_str!("../../migrations/postgres/0001_ledger.sql"),
+    },
+    Script {
+        name: "0003_invoices",
+        sqlite: include_str!("../../migrations/sqlite/0003_invoices.sql"),
+        postgres: include_str!("../../migrations/postgres/0003_invoices.sql"),
+    },
+];
 
 /// The record itself. Engines that start together take turns: the number is this table's own.
 static RECORD: Script = Script {

@@ -13,15 +13,18 @@
 
 use crate::domain::time::{Month, Timestamp};
 
+mod audit;
 mod customers;
 mod days;
 mod dialect;
 mod draws;
 mod error;
 mod hours;
+mod invoices;
 mod leases;
 mod lists;
 mod migrate;
+mod months;
 mod pages;
 mod rate_cards;
 mod read;
@@ -107,13 +110,16 @@ impl Store {
     pub async fn plans(&self) -> Answer<Vec<(&'static str, Vec<String>)>> {
         let lists = [
             STATEMENTS,
+            audit::STATEMENTS,
             customers::STATEMENTS,
             days::STATEMENTS,
             draws::STATEMENTS,
             hours::STATEMENTS,
+            invoices::STATEMENTS,
             leases::STATEMENTS,
             lists::STATEMENTS,
             migrate::STATEMENTS,
+            months::STATEMENTS,
             pages::STATEMENTS,
             rate_cards::STATEMENTS,
             sandboxes::STATEMENTS,

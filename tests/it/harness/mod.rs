@@ -9,7 +9,7 @@ mod time;
 
 pub(crate) use api::{Api, at_once};
 pub(crate) use backend::{Backend, on_each_backend};
-pub(crate) use dump::dump;
+pub(crate) use dump::{dump, run_sql};
 pub(crate) use engine::Engine;
 pub(crate) use json::{at_rest, done, int, invalid, lease, made, quantity, refused, rejections, sample, shape, with};
 pub(crate) use time::{HOUR_S, Time, time};
