@@ -127,7 +127,8 @@ fn shown_line(invoice: &Invoice, line: &Line) -> Result<Shown, Overflow> {
     let title = if late { format!("{title}, used in {}", show_month(used.month)) } else { title };
     let mut detail = format!("{} to {}, rate card {}", show_day(used.from), show_day(used.to), used.card);
     if let Some(measured) = used.measured {
-        detail.push_str(&format!("; measured {}", short(&decimal(measured, size)?)));
+        detail.push_str("; measured ");
+        detail.push_str(short(&decimal(measured, size)?));
     }
     let price = used.price.map_or_else(String::new, |price| dollars(price.micros_per_hour()));
     Ok(Shown { title, detail, quantity: format!("{} {unit}", short(&decimal(used.quantity, size)?)), price, amount })

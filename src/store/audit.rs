@@ -78,7 +78,7 @@ pub(super) static STATEMENTS: &[&Statement] = &[&LIVES, &LEASES, &PAGES, &HOURS,
 /// A life of a sandbox.
 pub(super) type Life<'a> = (&'a AccountId, &'a SandboxId, i64);
 
-fn of_life<'a>(life: Life<'a>) -> Rows<'a> {
+fn of_life(life: Life<'_>) -> Rows<'_> {
     Rows::of([life], |rows, (account, sandbox, life)| {
         rows.text(account.as_str()).text(sandbox.as_str()).int(life);
     })
