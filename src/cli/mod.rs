@@ -3,6 +3,7 @@
 //! What a person reads as a result goes to standard output; progress, logs and errors go to standard error. The exit
 //! status is 0 when the command did what it says, 1 when it could not, 2 when the command line itself is wrong.
 
+pub mod bench;
 pub mod close;
 pub mod demo;
 pub mod format;
@@ -66,6 +67,11 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Bill recorded traces through the ledger, under a clock of their own
     Replay(replay::ReplayArgs),
+    /// Measure admissions, samples and memory on this machine, beside a hello-world server
+    Bench(bench::BenchArgs),
+    /// The hello-world server of the bench
+    #[command(hide = true)]
+    BenchHello,
     /// A pretend sandbox of the demo
     #[command(hide = true)]
     SandboxLoad(demo::loads::LoadArgs),
@@ -128,6 +134,8 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Openapi => openapi::run(&mut std::io::stdout()),
         Command::Demo(args) => block_on(demo::run(args)),
         Command::Replay(args) => block_on(replay::run(args)),
+        Command::Bench(args) => block_on(bench::run(args)),
+        Command::BenchHello => block_on(bench::be_hello()),
         Command::SandboxLoad(args) => demo::loads::be_a_load(&args),
     }
 }

@@ -14,6 +14,7 @@ use super::Common;
 use super::format::parse_time;
 use crate::clock::Clock;
 use crate::config::Settings;
+use crate::config::store::DatabaseUrl;
 use crate::domain::admission::FreeCover;
 use crate::domain::time::Timestamp;
 use crate::http::{self, AppState, HttpSettings};
@@ -37,6 +38,9 @@ PUT /v1/test-clock {\"now\":\"...\"} (admin) moves it forward.")]
 pub struct ServeArgs {
     #[command(flatten)]
     common: Common,
+    /// A read replica of the database, for lists, costs and balances
+    #[arg(long, value_name = "postgres://...")]
+    read_database: Option<DatabaseUrl>,
     /// Address and port; port 0 takes a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
@@ -76,12 +80,15 @@ impl Running {
 /// Starts an engine: opens the database (bringing its tables up to date), starts the ledger and its jobs, and listens.
 /// When it returns, requests are answered.
 pub async fn start(settings: &Settings, clock: Clock) -> anyhow::Result<(Running, Ledger)> {
-    let ledger = open(settings, clock.clone()).await?;
+    let store = store(settings).await?;
+    let ledger = over(store.clone(), settings, clock.clone()).await?;
     let listener = TcpListener::bind(settings.server.listen)
         .await
         .with_context(|| format!("can't listen on {}", settings.server.listen))?;
     let address = listener.local_addr().context("no local address")?;
     let stop = CancellationToken::new();
+    // Ends with `stop`, like the rest.
+    drop(tokio::spawn(jobs::evidence::run(store, stop.clone())));
     let server = tokio::spawn(serve_http(listener, ledger.clone(), clock, settings.clone(), stop.clone()));
     Ok((Running { address, stop, server }, ledger))
 }
@@ -90,7 +97,10 @@ pub async fn start(settings: &Settings, clock: Clock) -> anyhow::Result<(Running
 
 /// Opens the database that the settings name, brings its tables up to date, and starts the ledger over it.
 pub async fn open(settings: &Settings, clock: Clock) -> anyhow::Result<Ledger> {
-    let store = store(settings).await?;
+    over(store(settings).await?, settings, clock).await
+}
+
+async fn over(store: Store, settings: &Settings, clock: Clock) -> anyhow::Result<Ledger> {
     store.migrate().await.context("the tables could not be brought up to date")?;
     let rules = rules(settings).context("the settings were not checked")?;
     let count = |setting: i64| usize::try_from(setting).unwrap_or(usize::MAX);
@@ -98,6 +108,7 @@ pub async fn open(settings: &Settings, clock: Clock) -> anyhow::Result<Ledger> {
         commands_max: count(settings.ledger.batch_commands_max),
         slice_samples_max: count(settings.ledger.batch_samples_max),
         queue_max: count(settings.ledger.queue_commands_max),
+        batch_ms_max: settings.store.batch_ms_max(),
     };
     Ok(Ledger::start(store, clock, rules, limits))
 }
@@ -105,7 +116,12 @@ pub async fn open(settings: &Settings, clock: Clock) -> anyhow::Result<Ledger> {
 async fn store(settings: &Settings) -> anyhow::Result<Store> {
     let options = settings.store.options();
     let database = &settings.store.database;
-    Store::open(database.expose(), options).await.with_context(|| format!("can't open the database {database}"))
+    let store = Store::open(database.expose(), options).await;
+    let store = store.with_context(|| format!("can't open the database {database}"))?;
+    Ok(match settings.store.reports() {
+        Some(replica) => store.with_reports(replica.expose(), options),
+        None => store,
+    })
 }
 
 fn rules(settings: &Settings) -> Option<Rules> {
@@ -165,7 +181,11 @@ async fn serve_http(
 // The command.
 
 pub(super) async fn run(args: ServeArgs) -> anyhow::Result<()> {
-    let settings = args.common.settings(args.listen)?;
+    let mut settings = args.common.settings(args.listen)?;
+    if let Some(replica) = args.read_database {
+        anyhow::ensure!(replica.is_known(), "--read-database {replica} is neither sqlite:PATH nor postgres://...");
+        settings.store.read_database = replica;
+    }
     logging::init(settings.telemetry.log_format, &settings.telemetry.log_level)?;
     let clock = args.test_clock.map_or_else(Clock::system, Clock::test);
     // Caught from here on, so that no signal falls between the start and the wait.

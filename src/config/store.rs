@@ -27,7 +27,9 @@ impl DatabaseUrl {
         Self(format!("sqlite:{}", path.display()))
     }
 
-    fn is_known(&self) -> bool {
+    /// Whether it begins as an address of a database does.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
         ["sqlite:", "postgres://", "postgresql://"]
             .iter()
             .any(|scheme| self.0.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()))
@@ -62,6 +64,8 @@ section! {
     Store = "store" {
         /// `sqlite:PATH` or `postgres://...`.
         database: DatabaseUrl = DatabaseUrl("sqlite:runtab.db".to_owned()), "RUNTAB_DATABASE";
+        /// A read replica of it for lists, costs and balances; empty: the database itself.
+        read_database: DatabaseUrl = DatabaseUrl(String::new()), "RUNTAB_READ_DATABASE";
         /// Connections that write, a lane; PostgreSQL only, SQLite has one writer in all. More would only wait for
         /// each other's rows.
         write_connections: i64 = 2, "RUNTAB_STORE_WRITE_CONNECTIONS";
@@ -78,9 +82,26 @@ impl Store {
             let detail = format!("{:?} is neither sqlite:PATH nor postgres://...", self.database);
             return Err(OutOfBounds { key: "database", detail });
         }
+        if !self.read_database.0.is_empty() && !self.read_database.is_known() {
+            let detail = format!("{:?} is neither sqlite:PATH nor postgres://...", self.read_database);
+            return Err(OutOfBounds { key: "read_database", detail });
+        }
         bounded("write_connections", self.write_connections, 1, 1_000)?;
         bounded("read_connections", self.read_connections, 1, 1_000)?;
         bounded("wait_ms_max", self.wait_ms_max, 10, 600_000)
+    }
+
+    /// Longest time that a batch may take, in milliseconds: twice the longest wait, so that what was lost before its
+    /// commit can be tried again.
+    #[must_use]
+    pub fn batch_ms_max(&self) -> u64 {
+        self.wait_ms_max.unsigned_abs().saturating_mul(2)
+    }
+
+    /// The read replica, if there is one.
+    #[must_use]
+    pub fn reports(&self) -> Option<&DatabaseUrl> {
+        Some(&self.read_database).filter(|url| !url.0.is_empty())
     }
 
     /// The bounds as the store takes them.

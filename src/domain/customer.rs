@@ -26,8 +26,9 @@ pub struct Account {
     pub card_on_file: bool,
     /// Most that all its keys together may spend in a UTC day; `None`: no limit, 0: nothing.
     pub daily_limit: Option<Micros>,
-    /// The first day on which its own day counters are kept: that on which it got its first limit. From then on they
-    /// are kept for good, so that a limit that is removed and set again still knows what was used.
+    /// The first day on which its own day counters are kept: that on which it got its first limit (the day before,
+    /// while a lease may still start in it). From then on they are kept for good, so that a limit that is removed and
+    /// set again still knows what was used.
     pub counted_from: Option<Day>,
     /// When it was made.
     pub created_at: Timestamp,

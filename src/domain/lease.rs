@@ -238,6 +238,14 @@ impl Lease {
         Span { start: self.metered_until(), end: self.effective_end() }
     }
 
+    /// The part of the unmetered window that no end has proved: nothing of it is posted, so it may still draw free time.
+    #[must_use]
+    pub fn unposted(&self) -> Span {
+        let metered = self.metered_until();
+        let posted = self.end.and_then(|end| end.proven_until).map_or(metered, |until| until.max(metered));
+        Span { start: posted, end: self.effective_end() }
+    }
+
     /// Whether it counts as settled at `now`: it was settled, or its time to settle has come.
     #[must_use]
     pub fn is_settled(&self, now: Timestamp) -> bool {

@@ -9,14 +9,15 @@ use super::command::{
     AddRateCard, AdmitRequest, CommandError, CreateAccount, CreateGrant, CreateKey, Made, Quote, RemoveRateCard,
     ReturnToDefault, Role, SecretDigest, Token, UpdateAccount, UpdateKey,
 };
+use super::retry::{Attempts, Failed};
 use super::working_set::WorkingSet;
-use super::{Answer, gate};
+use super::{Answer, gate, load};
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, KeyId, RateCardId, TokenId};
 use crate::domain::rate_card::RateCardEntry;
 use crate::domain::time::Day;
-use crate::store::shapes::{TokenRecord, TokenRole};
+use crate::store::shapes::{Bearer, TokenRecord, TokenRole};
 use crate::store::{Lane, StoreError, Tx};
 
 /// A command that is carried out alone.
@@ -72,10 +73,19 @@ pub enum AloneAnswer {
 impl Engine {
     /// Carries out one such command in a transaction of its own.
     pub(super) async fn alone(&self, command: &Alone) -> Answer<AloneAnswer> {
-        self.try_alone(command).await.unwrap_or_else(|error| Err(told(error)))
+        self.in_time(self.carry_out_alone(command)).await.unwrap_or_else(|error| Err(told(error)))
     }
 
-    async fn try_alone(&self, command: &Alone) -> Result<Answer<AloneAnswer>, StoreError> {
+    async fn carry_out_alone(&self, command: &Alone) -> Result<Answer<AloneAnswer>, StoreError> {
+        let mut attempts = Attempts::new();
+        loop {
+            if let Some(answer) = attempts.after(Box::pin(self.try_alone(command)).await).await {
+                return answer;
+            }
+        }
+    }
+
+    async fn try_alone(&self, command: &Alone) -> Result<Answer<AloneAnswer>, Failed<Answer<AloneAnswer>>> {
         let (mut tx, mut set) = self.begin(Lane::Decision).await?;
         if let Alone::Quote(request) = command {
             // The transaction is let go: a quote changes nothing.
@@ -83,21 +93,24 @@ impl Engine {
         }
         let answer = match command {
             Alone::CreateToken(id, role, name, secret) => {
-                let answer = create_token(&mut tx, &set, id, role, name, secret).await?;
-                tx.commit().await?;
-                return Ok(Ok(answer));
+                let answer = Ok(create_token(&mut tx, &set, id, role, name, secret).await?);
+                return committed(tx, answer).await;
             }
             Alone::RevokeToken(id) => {
                 let known = tx.delete_token(id).await?;
-                tx.commit().await?;
-                return Ok(if known { Ok(AloneAnswer::Done) } else { Err(CommandError::NotFound("token")) });
+                let answer = if known { Ok(AloneAnswer::Done) } else { Err(CommandError::NotFound("token")) };
+                return committed(tx, answer).await;
             }
             other => carry_out(&mut tx, &mut set, other).await?,
         };
-        if answer.is_ok() {
-            self.finish(tx, &set).await?;
-        }
-        Ok(answer)
+        if answer.is_ok() { self.finish(tx, &set, answer).await.map_err(Failed::of_one) } else { Ok(answer) }
+    }
+}
+
+async fn committed(tx: Tx, answer: Answer<AloneAnswer>) -> Result<Answer<AloneAnswer>, Failed<Answer<AloneAnswer>>> {
+    match tx.commit().await {
+        Ok(()) => Ok(answer),
+        Err(error) => Err(Failed::at_commit(error, answer)),
     }
 }
 
@@ -114,16 +127,23 @@ async fn create_token(
         Role::ControlPlane => TokenRole::ControlPlane,
         Role::Host(host) => TokenRole::Host(host.clone()),
     };
+    let token = |created_at| {
+        AloneAnswer::Token(Token { id: id.clone(), role: role.clone(), name: name.to_owned(), created_at })
+    };
+    // A secret is nobody else's: this very command has made it, and was not told so.
+    if let Some(Bearer::Token(known)) = tx.bearers(&[secret.sha256]).await?.pop().flatten() {
+        return Ok(token(known.created_at));
+    }
     let record = TokenRecord { id: id.clone(), role: kept, name: name.to_owned(), created_at: set.now };
     tx.insert_token(&record, &secret.sha256).await?;
-    let token = Token { id: id.clone(), role: role.clone(), name: name.to_owned(), created_at: set.now };
-    Ok(AloneAnswer::Token(token))
+    Ok(token(set.now))
 }
 
 async fn carry_out(tx: &mut Tx, set: &mut WorkingSet, command: &Alone) -> Result<Answer<AloneAnswer>, StoreError> {
     if let Some(account) = account_of(command) {
-        load_customer(tx, set, account).await?;
+        load_customer(tx, set, account, begins_counters(command)).await?;
     }
+    load::tell_time(tx, set).await?;
     let done = |()| AloneAnswer::Done;
     let known = |key: Key| AloneAnswer::Key(Made { value: key, fresh: false });
     let card = |made: Made<RateCardEntry>| AloneAnswer::RateCard(Box::new(made));
@@ -134,7 +154,13 @@ async fn carry_out(tx: &mut Tx, set: &mut WorkingSet, command: &Alone) -> Result
         }
         Alone::CreateKey(command) => {
             load_key(tx, set, &command.account, &command.id).await?;
-            set.create_key(command).map(AloneAnswer::Key)
+            let made = set.create_key(command);
+            let own =
+                Bearer::Key { account: command.account.clone(), key: command.id.clone(), read_only: command.read_only };
+            // Its secret tells that this very command has made it, and was not told so.
+            let ours = made.as_ref().is_ok_and(|made| !made.fresh)
+                && tx.bearers(&[command.secret.sha256]).await?.contains(&Some(own));
+            made.map(|made| AloneAnswer::Key(Made { fresh: made.fresh || ours, ..made }))
         }
         Alone::UpdateKey(command) => {
             load_key(tx, set, &command.account, &command.id).await?;
@@ -180,9 +206,15 @@ fn account_of(command: &Alone) -> Option<&AccountId> {
     }
 }
 
-async fn load_customer(tx: &mut Tx, set: &mut WorkingSet, account: &AccountId) -> Result<(), StoreError> {
+/// Whether a command may be the one that sets an account's first limit.
+fn begins_counters(command: &Alone) -> bool {
+    matches!(command, Alone::UpdateAccount(UpdateAccount { daily_limit: Some(Some(_)), .. }))
+}
+
+async fn load_customer(tx: &mut Tx, set: &mut WorkingSet, account: &AccountId, alone: bool) -> Result<(), StoreError> {
     let ids: BTreeSet<AccountId> = [account.clone()].into();
-    set.accounts.extend(tx.lock_accounts(&ids).await?.into_iter().map(|account| (account.id.clone(), account)));
+    let found = if alone { tx.lock_accounts_alone(&ids).await? } else { tx.lock_accounts(&ids).await? };
+    set.accounts.extend(found.into_iter().map(|account| (account.id.clone(), account)));
     set.take_grants(tx.grants(&ids).await?);
     Ok(())
 }

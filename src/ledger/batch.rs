@@ -3,12 +3,15 @@
 //! A worker drains its lanes in turn: gate commands first (as many as wait, up to a cap), then what is done alone
 //! (customers, quotes), then ends and sandboxes, then one slice of samples; so that a lone admission waits behind one
 //! slice at most, and no lane starves. There is no timer that lingers for more. SQLite has one worker, for it has one
-//! writer; PostgreSQL has one for decisions and one for metering.
+//! writer; PostgreSQL has one for decisions and one for metering, which meet in the database only: a decision there
+//! waits for a slice only where both are about one account with free time left.
 //!
 //! Fails closed: what the store does not confirm is answered as unavailable. When a batch does not fit the store (a sum
 //! beyond 64 bits, a broken constraint), its commands are carried out one by one, so that only the one at fault fails.
+//! When the database undid it, it is tried again as a whole ([`super::retry`]).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +20,7 @@ use super::alone::{Alone, AloneAnswer};
 use super::command::{AdmitRequest, Admitted, CommandError, ExtendLease, SampleOutcome};
 use super::ingest::{Sent, ingest};
 use super::lives::{Life, LifeAnswer};
-use super::load;
+use super::retry::{Attempts, Failed};
 use super::working_set::{Rules, WorkingSet};
 use super::{Answer, gate, lives};
 use crate::clock::Clock;
@@ -34,11 +37,20 @@ pub struct BatchLimits {
     pub slice_samples_max: usize,
     /// Most commands that wait in a lane; more are refused as unavailable.
     pub queue_max: usize,
+    /// Longest time that one batch may take, all its attempts included, in milliseconds; then: unavailable.
+    pub batch_ms_max: u64,
 }
 
 impl Default for BatchLimits {
     fn default() -> Self {
-        Self { commands_max: 1_024, slice_samples_max: 200, queue_max: 20_000 }
+        Self { commands_max: 1_024, slice_samples_max: 200, queue_max: 20_000, batch_ms_max: 10_000 }
+    }
+}
+
+impl BatchLimits {
+    /// Most commands of a batch of ends and the like: an admission waits behind it as it does behind a slice.
+    fn lives_max(&self) -> usize {
+        self.commands_max.min(self.slice_samples_max)
     }
 }
 
@@ -89,7 +101,11 @@ struct Inbox {
     samples: mpsc::Receiver<Job<Vec<Sent>, Vec<SampleOutcome>>>,
     /// A slice that was taken but did not fit the batch before.
     held_over: Option<Job<Vec<Sent>, Vec<SampleOutcome>>>,
+    /// Sending ends of lanes that this worker does not have, kept so that they are not closed.
+    _unused: Vec<Unused>,
 }
+
+type Unused = Box<dyn std::any::Any + Send>;
 
 /// Carries out batches.
 #[derive(Clone, Debug)]
@@ -113,9 +129,18 @@ pub fn start(engine: &Engine, stop: &CancellationToken) -> (Lanes, Vec<tokio::ta
     let (alone, alone_in) = mpsc::channel(max);
     let (lives, lives_in) = mpsc::channel(max);
     let (samples, samples_in) = mpsc::channel(max);
-    let inbox = Inbox { gate: gate_in, alone: alone_in, lives: lives_in, samples: samples_in, held_over: None };
-    let worker = tokio::spawn(work(engine.clone(), inbox, stop.clone()));
-    (Lanes { gate, alone, lives, samples }, vec![worker])
+    let inbox = Inbox {
+        gate: gate_in,
+        alone: alone_in,
+        lives: lives_in,
+        samples: samples_in,
+        held_over: None,
+        _unused: Vec::new(),
+    };
+    let lanes = Lanes { gate, alone, lives, samples };
+    let spawn = |inbox| tokio::spawn(work(engine.clone(), inbox, stop.clone()));
+    let workers = if engine.store.is_shared() { inbox.by_lane().map(spawn).into() } else { vec![spawn(inbox)] };
+    (lanes, workers)
 }
 
 async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
@@ -124,11 +149,12 @@ async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
     loop {
         let samples_max = engine.limits.slice_samples_max;
         let commands_max = engine.limits.commands_max;
+        let lives_max = engine.limits.lives_max();
         let waited = tokio::select! {
             biased;
             got = inbox.gate.recv_many(&mut gates, commands_max) => got > 0,
             got = inbox.alone.recv_many(&mut alone, 1) => got > 0,
-            got = inbox.lives.recv_many(&mut lives, commands_max) => got > 0,
+            got = inbox.lives.recv_many(&mut lives, lives_max) => got > 0,
             got = next_slices(&mut inbox.samples, &mut inbox.held_over, &mut slices, samples_max) => got > 0,
             () = stop.cancelled(), if !stopping => {
                 stopping = true;
@@ -153,6 +179,21 @@ async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
 }
 
 impl Inbox {
+    /// One that takes decisions only, and one for the rest.
+    fn by_lane(self) -> [Self; 2] {
+        let Self { gate, alone, lives, samples, held_over, .. } = self;
+        let (no_gate, gate_in) = mpsc::channel(1);
+        let (no_alone, alone_in) = mpsc::channel(1);
+        let (no_lives, lives_in) = mpsc::channel(1);
+        let (no_samples, samples_in) = mpsc::channel(1);
+        let unused: [Unused; 2] = [Box::new(no_lives), Box::new(no_samples)];
+        let decisions =
+            Self { gate, alone, lives: lives_in, samples: samples_in, held_over: None, _unused: unused.into() };
+        let unused: [Unused; 2] = [Box::new(no_gate), Box::new(no_alone)];
+        let metering = Self { gate: gate_in, alone: alone_in, lives, samples, held_over, _unused: unused.into() };
+        [decisions, metering]
+    }
+
     fn close(&mut self) {
         self.gate.close();
         self.alone.close();
@@ -177,7 +218,7 @@ impl Inbox {
         if alone.is_empty() {
             alone.extend(self.alone.try_recv().ok());
         }
-        while lives.len() < limits.commands_max
+        while lives.len() < limits.lives_max()
             && let Ok(job) = self.lives.try_recv()
         {
             lives.push(job);
@@ -236,7 +277,11 @@ pub fn told(error: StoreError) -> CommandError {
             pointer: String::new(),
             detail: "a sum would be too large to be kept exactly".to_owned(),
         },
-        StoreError::Unavailable(detail) | StoreError::Corrupt(detail) | StoreError::Constraint(detail) => {
+        StoreError::Unavailable(detail)
+        | StoreError::Again(detail)
+        | StoreError::Unknown(detail)
+        | StoreError::Corrupt(detail)
+        | StoreError::Constraint(detail) => {
             tracing::error!(%detail, "the store did not carry out a batch");
             CommandError::Unavailable(detail)
         }
@@ -248,18 +293,27 @@ impl Engine {
     pub async fn begin(&self, lane: Lane) -> Result<(Tx, WorkingSet), StoreError> {
         let mut tx = self.store.begin(lane).await?;
         let open_month = tx.open_month(true).await?;
-        let set = WorkingSet::new(self.clock.now(), Arc::clone(&self.rules), open_month);
+        let mut set = WorkingSet::new(self.clock.now(), Arc::clone(&self.rules), open_month);
+        set.asks_store = !self.clock.is_test();
         Ok((tx, set))
     }
 
-    /// Saves what changed and commits; a batch that changed nothing is only let go.
-    pub async fn finish(&self, mut tx: Tx, set: &WorkingSet) -> Result<(), StoreError> {
-        if set.saved_before || set.changes != Changes::default() {
+    /// Saves what changed, commits, and hands the answers over; a batch that changed nothing is only let go.
+    pub(super) async fn finish<T>(&self, mut tx: Tx, set: &WorkingSet, answers: T) -> Result<T, Failed<T>> {
+        if set.changes != Changes::default() {
             tx.save(&set.changes).await?;
-            tx.commit().await?;
+            if let Err(error) = tx.commit().await {
+                return Err(Failed::at_commit(error, answers));
+            }
             self.tally.count(set);
         }
-        Ok(())
+        Ok(answers)
+    }
+
+    /// Lets a batch take its bounded time.
+    pub(super) async fn in_time<T>(&self, batch: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let late = |_| Err(StoreError::Unavailable("a batch took too long".to_owned()));
+        tokio::time::timeout(Duration::from_millis(self.limits.batch_ms_max), batch).await.unwrap_or_else(late)
     }
 
     async fn gates(&self, jobs: Vec<Job<Gate, Passed>>) {
@@ -267,11 +321,11 @@ impl Engine {
             return;
         }
         let (commands, replies): (Vec<Gate>, Vec<_>) = jobs.into_iter().map(|job| (job.command, job.reply)).unzip();
-        let answers = match self.try_gates(&commands).await {
+        let answers = match self.in_time(self.pass(&commands)).await {
             Err(error) if may_be_one(&error) && commands.len() > 1 => {
                 let mut answers = Vec::with_capacity(commands.len());
                 for command in &commands {
-                    answers.extend(each(self.try_gates(std::slice::from_ref(command)).await, 1));
+                    answers.extend(each(self.in_time(self.pass(std::slice::from_ref(command))).await, 1));
                 }
                 answers
             }
@@ -280,11 +334,19 @@ impl Engine {
         send(replies, answers);
     }
 
-    async fn try_gates(&self, commands: &[Gate]) -> Result<Vec<Answer<Passed>>, StoreError> {
+    async fn pass(&self, commands: &[Gate]) -> Result<Vec<Answer<Passed>>, StoreError> {
+        let mut attempts = Attempts::new();
+        loop {
+            if let Some(answers) = attempts.after(Box::pin(self.try_gates(commands)).await).await {
+                return answers;
+            }
+        }
+    }
+
+    async fn try_gates(&self, commands: &[Gate]) -> Result<Vec<Answer<Passed>>, Failed<Vec<Answer<Passed>>>> {
         let (mut tx, mut set) = self.begin(Lane::Decision).await?;
         let answers = gate::pass(&mut tx, &mut set, commands).await?;
-        self.finish(tx, &set).await?;
-        Ok(answers)
+        self.finish(tx, &set, answers).await
     }
 
     async fn lives(&self, jobs: Vec<Job<Life, LifeAnswer>>) {
@@ -292,11 +354,11 @@ impl Engine {
             return;
         }
         let (commands, replies): (Vec<Life>, Vec<_>) = jobs.into_iter().map(|job| (job.command, job.reply)).unzip();
-        let answers = match self.try_lives(&commands).await {
+        let answers = match self.in_time(self.live(&commands)).await {
             Err(error) if may_be_one(&error) && commands.len() > 1 => {
                 let mut answers = Vec::with_capacity(commands.len());
                 for command in &commands {
-                    answers.extend(each(self.try_lives(std::slice::from_ref(command)).await, 1));
+                    answers.extend(each(self.in_time(self.live(std::slice::from_ref(command))).await, 1));
                 }
                 answers
             }
@@ -305,11 +367,19 @@ impl Engine {
         send(replies, answers);
     }
 
-    async fn try_lives(&self, commands: &[Life]) -> Result<Vec<Answer<LifeAnswer>>, StoreError> {
+    async fn live(&self, commands: &[Life]) -> Result<Vec<Answer<LifeAnswer>>, StoreError> {
+        let mut attempts = Attempts::new();
+        loop {
+            if let Some(answers) = attempts.after(Box::pin(self.try_lives(commands)).await).await {
+                return answers;
+            }
+        }
+    }
+
+    async fn try_lives(&self, commands: &[Life]) -> Result<Vec<Answer<LifeAnswer>>, Failed<Vec<Answer<LifeAnswer>>>> {
         let (mut tx, mut set) = self.begin(Lane::Meter).await?;
         let answers = lives::carry_out(&mut tx, &mut set, commands).await?;
-        self.finish(tx, &set).await?;
-        Ok(answers)
+        self.finish(tx, &set, answers).await
     }
 
     async fn slices(&self, jobs: Vec<Job<Vec<Sent>, Vec<SampleOutcome>>>) {
@@ -322,7 +392,7 @@ impl Engine {
             replies.push((job.command.len(), job.reply));
             sent.extend(job.command);
         }
-        let outcome = match self.try_samples(&sent).await {
+        let outcome = match self.in_time(self.take(&sent)).await {
             Err(error) if may_be_one(&error) => self.samples_apart(&sent).await,
             outcome => outcome,
         };
@@ -337,18 +407,26 @@ impl Engine {
         }
     }
 
-    async fn try_samples(&self, sent: &[Sent]) -> Result<Vec<SampleOutcome>, StoreError> {
+    async fn take(&self, sent: &[Sent]) -> Result<Vec<SampleOutcome>, StoreError> {
+        let mut attempts = Attempts::new();
+        loop {
+            if let Some(outcomes) = attempts.after(Box::pin(self.try_samples(sent)).await).await {
+                return outcomes;
+            }
+        }
+    }
+
+    async fn try_samples(&self, sent: &[Sent]) -> Result<Vec<SampleOutcome>, Failed<Vec<SampleOutcome>>> {
         let (mut tx, mut set) = self.begin(Lane::Meter).await?;
         let outcomes = ingest(&mut tx, &mut set, sent).await?;
-        self.finish(tx, &set).await?;
-        Ok(outcomes)
+        self.finish(tx, &set, outcomes).await
     }
 
     /// Takes samples one by one, so that the one whose sum does not fit is the only one that is rejected.
     async fn samples_apart(&self, sent: &[Sent]) -> Result<Vec<SampleOutcome>, StoreError> {
         let mut outcomes = Vec::with_capacity(sent.len());
         for one in sent {
-            match self.try_samples(std::slice::from_ref(one)).await {
+            match self.in_time(self.take(std::slice::from_ref(one))).await {
                 Ok(outcome) => outcomes.extend(outcome),
                 Err(StoreError::Overflow | StoreError::Constraint(_)) => {
                     outcomes.push(SampleOutcome::Rejected(crate::domain::sample::RejectCode::InvalidSample));
@@ -373,27 +451,4 @@ fn send<T>(replies: Vec<oneshot::Sender<Answer<T>>>, answers: Vec<Answer<T>>) {
         // A caller that went away repeats the same id and gets the same answer.
         drop(reply.send(answer));
     }
-}
-
-/// Loads what is due of the accounts of refused commands, and settles it.
-pub async fn settle_due(
-    tx: &mut Tx,
-    set: &mut WorkingSet,
-    accounts: &std::collections::BTreeSet<crate::domain::id::AccountId>,
-) -> Result<(), StoreError> {
-    /// Most leases settled in one statement; a request settles at most that many times ten.
-    const DUE_MAX: i64 = 1_000;
-    for _ in 0..10 {
-        let found = load::due(tx, set, accounts, DUE_MAX).await?;
-        for account in accounts {
-            set.settle_due(account).map_err(|_| StoreError::Overflow)?;
-        }
-        if found == 0 || i64::try_from(found).is_ok_and(|found| found < DUE_MAX) {
-            return Ok(());
-        }
-        // What was settled is not saved yet, so the statement would find it again: save it first.
-        tx.save(&set.changes).await?;
-        set.fold_saved().map_err(|_| StoreError::Overflow)?;
-    }
-    Ok(())
 }

@@ -32,8 +32,8 @@ use crate::store::{Lane, StoreError, Tx};
 const ACCOUNTS_MAX: i64 = 100;
 /// Leases, or sandboxes, of one batch of the first step.
 const BATCH_ROWS_MAX: i64 = 500;
-/// How often the lock of the watermark is tried for, each time as long as the store waits for anything.
-const LOCK_TRIES: u32 = 6;
+/// How often a step is tried, each time as long as the store waits for anything.
+const TRIES: u32 = 12;
 
 /// A closed month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,22 @@ pub struct Progress {
     pub invoices: usize,
 }
 
+/// Tries of one step: batches that follow each other closely can hold a lock between them for a while, and every step
+/// finds what was done of it before.
+#[derive(Debug, Default)]
+struct Tries(u32);
+
+impl Tries {
+    /// The outcome, unless the step is worth another try.
+    fn ended<T>(&mut self, outcome: Result<T, StoreError>) -> Option<Result<T, StoreError>> {
+        self.0 = self.0.saturating_add(1);
+        match outcome {
+            Err(StoreError::Unavailable(_) | StoreError::Again(_) | StoreError::Unknown(_)) if self.0 < TRIES => None,
+            outcome => Some(outcome),
+        }
+    }
+}
+
 impl Ledger {
     /// Closes a month and all before it: their invoices are final when it returns. The same again answers the same;
     /// [`ConflictCode::MonthOpen`] before its end. `progress` is told after every few accounts.
@@ -68,8 +84,19 @@ impl Ledger {
             return Ok(ClosedMonth { month, invoices });
         }
         self.settle_all().await?;
-        self.write_out_storage(month.next().first_day().start().hour()).await.map_err(told)?;
-        self.move_watermark(month).await.map_err(told)?;
+        let next = month.next().first_day().start().hour();
+        let mut tries = Tries::default();
+        loop {
+            if let Some(outcome) = tries.ended(self.write_out_storage(next).await) {
+                break outcome.map_err(told)?;
+            }
+        }
+        let mut tries = Tries::default();
+        loop {
+            if let Some(outcome) = tries.ended(self.move_watermark(month).await) {
+                break outcome.map_err(told)?;
+            }
+        }
         let invoices = self.make_final(month, now, progress).await.map_err(told)?;
         Ok(ClosedMonth { month, invoices })
     }
@@ -114,25 +141,15 @@ impl Ledger {
                     written = true;
                 }
             }
-            self.engine.finish(tx, &set).await?;
             if !written {
                 return Ok(());
             }
+            tx.save(&set.changes).await?;
+            tx.commit().await?;
         }
     }
 
     async fn move_watermark(&self, month: Month) -> Result<(), StoreError> {
-        let mut tries = 1;
-        loop {
-            match self.try_move_watermark(month).await {
-                // Batches that follow each other closely can hold the lock between them for a while.
-                Err(StoreError::Unavailable(_)) if tries < LOCK_TRIES => tries = tries.saturating_add(1),
-                outcome => return outcome,
-            }
-        }
-    }
-
-    async fn try_move_watermark(&self, month: Month) -> Result<(), StoreError> {
         let mut tx = self.engine.store.begin(Lane::Decision).await?;
         let open_month = tx.lock_watermark().await?;
         if open_month > month {
@@ -190,7 +207,13 @@ impl Ledger {
             let (accounts, drafts) = self.drafts_to_make_final(&mut tx, after.as_ref(), month).await?;
             drop(tx);
             so_far.accounts = so_far.accounts.saturating_add(accounts.len());
-            so_far.invoices = so_far.invoices.saturating_add(self.number(drafts, now).await?);
+            let mut tries = Tries::default();
+            let made = loop {
+                if let Some(outcome) = tries.ended(self.number(drafts.clone(), now).await) {
+                    break outcome?;
+                }
+            };
+            so_far.invoices = so_far.invoices.saturating_add(made);
             progress(so_far);
             match accounts.into_iter().next_back() {
                 Some(last) => after = Some(last),

@@ -128,10 +128,15 @@ pub async fn load_draws(
     set: &mut WorkingSet,
     hours: &BTreeSet<(crate::domain::id::AccountId, LeaseId, Hour)>,
 ) -> Loaded<()> {
+    // What was loaded before stays as this batch has it.
+    let unknown = |(account, lease, hour): &&(crate::domain::id::AccountId, LeaseId, Hour)| {
+        !set.draws.contains_key(&((account.clone(), lease.clone()), *hour))
+    };
+    let hours: BTreeSet<_> = hours.iter().filter(unknown).cloned().collect();
     if hours.is_empty() {
         return Ok(());
     }
-    let mut rows = tx.draws(hours).await?;
+    let mut rows = tx.draws(&hours).await?;
     rows.sort_by_key(|row| row.seq);
     for row in rows {
         let key = ((row.account, row.lease), row.hour);
@@ -147,15 +152,14 @@ pub async fn for_reports(tx: &mut Tx, set: &mut WorkingSet, from: &BTreeMap<Sand
         let lives = set.sandboxes.get(key).map(Vec::as_slice).unwrap_or_default();
         for sandbox in lives {
             let last = sandbox.storage.last.as_ref().map(|last| last.at);
-            if last.is_some_and(|last| *at < last) {
-                let to = last.unwrap_or(*at);
+            let around = is_among_reports(sandbox, *at)?;
+            if around {
+                let to = last.unwrap_or(*at).max(*at);
                 probes.push(PageProbe { owner: rest_owner(sandbox), storage: true, from: *at, to });
                 newest.extend(sandbox.latest.as_ref().map(|latest| (key.0.clone(), latest.id.clone())));
             }
             let since = last.map_or(*at, |last| last.min(*at));
-            if sandbox.latest.as_ref().is_some_and(|latest| latest.starts_at > since)
-                || last.is_some_and(|last| *at < last)
-            {
+            if around || sandbox.latest.as_ref().is_some_and(|latest| latest.starts_at > since) {
                 starts.push((key.0.clone(), key.1.clone(), sandbox.life, since));
             }
         }
@@ -168,6 +172,16 @@ pub async fn for_reports(tx: &mut Tx, set: &mut WorkingSet, from: &BTreeMap<Sand
     set.take_leases(tx.leases(&newest).await?);
     let pages = tx.pages_around(&probes).await?;
     take_storage_pages(tx, set, &probes, pages).await
+}
+
+/// Whether reports at or after an instant may have been accepted that are not in the sandbox's row: those before the
+/// latest that counts, one at its very instant (of which another may count), and any of a deleted sandbox.
+fn is_among_reports(sandbox: &Sandbox, at: Timestamp) -> Loaded<bool> {
+    let Some(last) = &sandbox.storage.last else { return Ok(sandbox.deleted_at.is_some()) };
+    if at == last.at && sandbox.deleted_at.is_none() {
+        return Ok(!decode(&sandbox.page.bytes)?.iter().any(|sample| sample.at == at));
+    }
+    Ok(at < last.at || sandbox.deleted_at.is_some())
 }
 
 async fn load_holders(
@@ -189,9 +203,15 @@ async fn load_holders(
         .iter()
         .map(|one| (one.0.clone(), one.1.clone(), one.2, if late(one) { Timestamp::EPOCH } else { one.3 }))
         .collect();
-    for (one, changes) in asked.iter().zip(tx.lease_starts(&asked).await?) {
-        let life = set.life(&one.0, &one.1, one.2);
-        let Some(first) = life.map(|life| life.first_key.clone()) else { continue };
+    for (one, mut changes) in asked.iter().zip(tx.lease_starts(&asked).await?) {
+        let Some(life) = set.life(&one.0, &one.1, one.2) else { continue };
+        let first = life.first_key.clone();
+        // Of leases that start at one instant (a replacement in the same millisecond), the life knows the latest.
+        if let Some(latest) = &life.latest {
+            changes.retain(|(at, key)| (at, key) != (&latest.starts_at, &latest.key));
+            let place = changes.partition_point(|(at, _)| *at <= latest.starts_at);
+            changes.insert(place, (latest.starts_at, latest.key.clone()));
+        }
         set.holders.insert(((one.0.clone(), one.1.clone()), one.2), Holders { first, changes });
     }
     Ok(())

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::batch::{Gate, Passed, settle_due};
+use super::batch::{Gate, Passed};
 use super::command::{AdmitRequest, Admitted, CommandError, ExtendLease, Quote};
 use super::working_set::WorkingSet;
 use super::{Answer, load};
@@ -26,11 +26,15 @@ pub async fn pass(tx: &mut Tx, set: &mut WorkingSet, commands: &[Gate]) -> Resul
         .map(|(command, _)| account_of(command).clone())
         .collect();
     if !again.is_empty() {
-        settle_due(tx, set, &again).await?;
+        let passed_over = settle_due(tx, set, &again).await?;
         for (command, answer) in commands.iter().zip(&mut answers) {
             if may_fit_after_settling(answer) {
                 *answer = apply(set, command);
             }
+        }
+        // What others are just settling counts as settled: a refusal waits for them.
+        if passed_over > 0 && answers.iter().any(may_fit_after_settling) {
+            return Err(StoreError::Again("others hold leases that are due".to_owned()));
         }
     }
     for (command, answer) in commands.iter().zip(&answers) {
@@ -55,6 +59,17 @@ fn apply(set: &mut WorkingSet, command: &Gate) -> Answer<Passed> {
         Gate::Admit(request) => set.admit(request).map(Passed::Admitted),
         Gate::Extend(extension) => set.extend(extension).map(|lease| Passed::Extended(Box::new(lease))),
     }
+}
+
+/// Loads what is due of the accounts of refused commands, and settles it; answers how many others hold.
+async fn settle_due(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<AccountId>) -> Result<usize, StoreError> {
+    /// Most leases that one batch settles.
+    const DUE_MAX: i64 = 10_000;
+    let passed_over = load::due(tx, set, accounts, DUE_MAX).await?;
+    for account in accounts {
+        set.settle_due(account).map_err(|_| StoreError::Overflow)?;
+    }
+    Ok(passed_over)
 }
 
 /// Whether settling what is due could turn a refusal into a yes: what it gives back is money and free time.

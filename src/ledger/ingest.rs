@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::apply::Fault;
 use super::command::SampleOutcome;
 use super::evidence;
-use super::load::{Loaded, load_accounts};
+use super::load::{self, Loaded};
 use super::working_set::{LeaseKey, SandboxKey, WorkingSet};
 use crate::domain::id::{AccountId, HostId, LeaseId, SandboxId};
 use crate::domain::sample::{Reading, RejectCode, Sample, Seen};
@@ -21,9 +21,8 @@ pub type Sent = (Option<HostId>, Sample);
 /// Loads and takes samples. Answers one outcome each, in the order given.
 pub async fn ingest(tx: &mut Tx, set: &mut WorkingSet, sent: &[Sent]) -> Loaded<Vec<SampleOutcome>> {
     let accounts: BTreeSet<AccountId> = sent.iter().map(|(_, sample)| sample.account.clone()).collect();
-    load_accounts(tx, set, &accounts).await?;
     let running: BTreeSet<LeaseKey> = sent.iter().filter_map(|(_, sample)| lease_of(sample)).collect();
-    set.take_leases(tx.lock_leases(&running).await?);
+    load::samples(tx, set, &accounts, &running).await?;
     load_sandboxes(tx, set, sent).await?;
     load_corrections(tx, set, sent, &running).await?;
 

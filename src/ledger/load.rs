@@ -1,7 +1,9 @@
 //! Loading: the rows that a batch touches, in a handful of statements, before its commands are applied.
 //!
 //! Order of locks: accounts, leases, sandboxes, counters; rows in the order of their keys. What is decided on is loaded
-//! after the locks. Rare rows (evidence around a late sample, hours of a correction) are loaded only where a command of
+//! after the locks; what is read before only says what to lock, and the batch begins again ([`StoreError::Again`]) where
+//! that turns out to be too little. The time of the batch is taken after its locks, and before whatever depends on it is
+//! loaded. Rare rows (evidence around a late sample, hours of a correction) are loaded only where a command of
 //! the batch needs them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +13,7 @@ use super::working_set::{KeyKey, LeaseKey, SandboxKey, WorkingSet};
 use crate::domain::customer::Account;
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
-use crate::domain::lease::{EndReason, Lease};
+use crate::domain::lease::EndReason;
 use crate::domain::time::{Day, Span, Timestamp};
 use crate::store::{StoreError, Tx};
 
@@ -60,6 +62,10 @@ pub async fn gate(
     admissions: &[&AdmitRequest],
     extensions: &[&ExtendLease],
 ) -> Loaded<()> {
+    let asking = admissions.iter().map(|request| &request.account);
+    let accounts = asking.chain(extensions.iter().map(|command| &command.account)).cloned().collect();
+    take_accounts(set, tx.lock_accounts(&accounts).await?);
+    tell_time(tx, set).await?;
     let mut named = Named::default();
     for request in admissions {
         named.admission(request, set.now);
@@ -67,7 +73,6 @@ pub async fn gate(
     for command in extensions {
         named.extension(command);
     }
-    take_accounts(set, tx.lock_accounts(&named.accounts).await?);
     let entries = tx.rate_card_entries(&named.accounts).await?;
     set.take_rate_cards(&named.accounts, &entries);
     if !extensions.is_empty() {
@@ -83,9 +88,20 @@ pub async fn gate(
     let keys = tx.keys(&named.keys).await?;
     set.keys.extend(keys.into_iter().map(|key| ((key.account.clone(), key.id.clone()), key)));
     load_leases_and_sandboxes(tx, set, &named).await?;
+    tell_time(tx, set).await?;
     load_cover(tx, set, &named.accounts).await?;
-    load_days(tx, set, &named, admissions, extensions).await?;
+    load_days(tx, set, admissions, extensions).await?;
     load_corrections(tx, set, admissions, extensions).await
+}
+
+/// Takes the time from the store's clock, as it was when the last lock was got: all engines agree on it.
+pub(super) async fn tell_time(tx: &mut Tx, set: &mut WorkingSet) -> Loaded<()> {
+    if set.asks_store
+        && let Some(now) = tx.now().await?
+    {
+        set.now = now;
+    }
+    Ok(())
 }
 
 fn take_accounts(set: &mut WorkingSet, accounts: Vec<Account>) {
@@ -98,7 +114,7 @@ async fn load_leases_and_sandboxes(tx: &mut Tx, set: &mut WorkingSet, named: &Na
     let meeting = tx.leases_meeting(&from).await?;
     let mut ids = named.leases.clone();
     ids.extend(meeting.iter().map(|lease| (lease.account.clone(), lease.id.clone())));
-    set.take_leases(tx.lock_leases(&ids).await?);
+    set.take_locked(tx.lock_leases(&ids).await?);
     set.take_sandboxes(tx.lock_sandboxes(&from).await?);
     Ok(())
 }
@@ -118,7 +134,6 @@ async fn load_cover(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<Accou
 async fn load_days(
     tx: &mut Tx,
     set: &mut WorkingSet,
-    named: &Named,
     admissions: &[&AdmitRequest],
     extensions: &[&ExtendLease],
 ) -> Loaded<()> {
@@ -136,16 +151,21 @@ async fn load_days(
         let window = Span { start: lease.window.end, end: lease.window.start.near(crate::domain::lease::LEASE_MS_MAX) };
         days.extend(window.by_day().map(|(day, _)| (lease.account.clone(), lease.key.clone(), day)));
     }
-    set.key_days.extend(tx.key_days(&days).await?);
+    set.days = days;
+    count_days(tx, set).await
+}
+
+/// Loads the counters of the days that this batch decides on, as they are now.
+pub(super) async fn count_days(tx: &mut Tx, set: &mut WorkingSet) -> Loaded<()> {
+    set.key_days.extend(tx.key_days(&set.days).await?);
     let counted = |id: &AccountId| set.accounts.get(id).is_some_and(|account| account.counted_from.is_some());
-    if named.accounts.iter().any(counted) {
-        let days: BTreeSet<(AccountId, Day)> = days
-            .into_iter()
-            .filter(|(account, _, _)| counted(account))
-            .map(|(account, _, day)| (account, day))
-            .collect();
-        set.account_days.extend(tx.account_days(&days).await?);
-    }
+    let days: BTreeSet<(AccountId, Day)> = set
+        .days
+        .iter()
+        .filter(|(account, _, _)| counted(account))
+        .map(|(account, _, day)| (account.clone(), *day))
+        .collect();
+    set.account_days.extend(tx.account_days(&days).await?);
     Ok(())
 }
 
@@ -178,7 +198,8 @@ async fn load_corrections(
     super::evidence::for_reports(tx, set, &reports).await
 }
 
-/// Loads what ends, deletions and registrations read. `locked`: whose account rows must be locked first.
+/// Loads what ends, deletions and registrations read. What makes or deletes a sandbox locks its account: an admission
+/// may be making the same one, and a row that is not there can't be locked.
 pub async fn lives(
     tx: &mut Tx,
     set: &mut WorkingSet,
@@ -190,10 +211,13 @@ pub async fn lives(
     let mut accounts: BTreeSet<AccountId> = leases.iter().map(|(account, _)| account.clone()).collect();
     accounts.extend(puts.iter().map(|put| put.account.clone()));
     accounts.extend(deletes.iter().map(|delete| delete.account.clone()));
-    load_accounts(tx, set, &accounts).await?;
-    let keys = puts.iter().map(|put| (put.account.clone(), put.key.clone())).collect();
-    let keys = tx.keys(&keys).await?;
-    set.keys.extend(keys.into_iter().map(|key| ((key.account.clone(), key.id.clone()), key)));
+    let deleting = ends.iter().filter(|end| end.reason == EndReason::Delete).map(|end| &end.account);
+    let mut locked: BTreeSet<AccountId> = deleting.cloned().collect();
+    locked.extend(puts.iter().map(|put| put.account.clone()));
+    locked.extend(deletes.iter().map(|delete| delete.account.clone()));
+    let ending = ends.iter().map(|end| end.account.clone()).collect();
+    hold_accounts(tx, &accounts, &mut locked, &ending, may_pay).await?;
+    tell_time(tx, set).await?;
     let mut named = Named { leases: leases.clone(), ..Named::default() };
     for (account, sandbox) in puts.iter().map(|put| (&put.account, &put.sandbox)) {
         named.sandbox(account, sandbox, set.now);
@@ -211,12 +235,19 @@ pub async fn lives(
     for lease in &known {
         if let Some(at) = deleted.get(&(lease.account.clone(), lease.id.clone())) {
             let at = (*at).min(lease.effective_end());
-            named.sandbox(&lease.account, &lease.sandbox, lease.window.start);
+            // A lease that starts in a minute may follow one that is still on.
+            named.sandbox(&lease.account, &lease.sandbox, lease.window.start.min(set.now));
             reports.insert((lease.account.clone(), lease.sandbox.clone()), at);
         }
     }
     reports.extend(deletes.iter().map(|delete| ((delete.account.clone(), delete.sandbox.clone()), set.now)));
     load_leases_and_sandboxes(tx, set, &named).await?;
+    tell_time(tx, set).await?;
+    load_accounts(tx, set, &accounts).await?;
+    check_held(tx, set, &locked, &ending, may_pay)?;
+    let keys = puts.iter().map(|put| (put.account.clone(), put.key.clone())).collect();
+    let keys = tx.keys(&keys).await?;
+    set.keys.extend(keys.into_iter().map(|key| ((key.account.clone(), key.id.clone()), key)));
     super::evidence::for_cuts(tx, set, &cuts_of(set, ends)).await?;
     super::evidence::for_reports(tx, set, &reports).await
 }
@@ -240,22 +271,66 @@ fn cuts_of(set: &WorkingSet, ends: &[&EndLease]) -> BTreeMap<LeaseKey, Timestamp
     cuts
 }
 
-/// Loads accounts with their prices and grants. Accounts with free time left are locked: their usage draws on it.
-pub(super) async fn load_accounts(tx: &mut Tx, set: &mut WorkingSet, ids: &BTreeSet<AccountId>) -> Loaded<()> {
-    let grants = tx.grants(ids).await?;
-    let drawing: BTreeSet<AccountId> =
-        grants.iter().filter(|grant| may_pay(grant)).map(|grant| grant.account.clone()).collect();
-    if drawing.is_empty() {
-        set.take_grants(grants);
-    } else {
-        take_accounts(set, tx.lock_accounts(&drawing).await?);
-        set.take_grants(tx.grants(ids).await?);
+/// Holds the accounts whose usage a batch posts: locked are those in `locked`, and those of `drawing` that have a grant
+/// which `pays` (they join `locked`); the others are shared, so that no account begins its day counters meanwhile.
+///
+/// Grants are read here only to learn what to lock: see [`check_held`].
+pub(super) async fn hold_accounts(
+    tx: &mut Tx,
+    accounts: &BTreeSet<AccountId>,
+    locked: &mut BTreeSet<AccountId>,
+    drawing: &BTreeSet<AccountId>,
+    pays: fn(&Grant) -> bool,
+) -> Loaded<()> {
+    if !tx.is_shared() {
+        return Ok(());
     }
-    let rest: BTreeSet<AccountId> = ids.difference(&drawing).cloned().collect();
-    take_accounts(set, tx.accounts(&rest).await?);
+    let unlocked: BTreeSet<AccountId> = drawing.difference(locked).cloned().collect();
+    locked.extend(tx.grants(&unlocked).await?.into_iter().filter(pays).map(|grant| grant.account));
+    tx.hold_accounts(locked).await?;
+    tx.share_accounts(&accounts.difference(locked).cloned().collect()).await
+}
+
+/// Whether every account of `drawing` that turned out to have a grant which `pays` is locked. One may have been granted
+/// free time after [`hold_accounts`] looked.
+pub(super) fn check_held(
+    tx: &Tx,
+    set: &WorkingSet,
+    locked: &BTreeSet<AccountId>,
+    drawing: &BTreeSet<AccountId>,
+    pays: fn(&Grant) -> bool,
+) -> Loaded<()> {
+    let mut unlocked = drawing.difference(locked).filter_map(|account| set.grants.get(account));
+    if tx.is_shared() && unlocked.any(|grants| grants.iter().any(pays)) {
+        return Err(StoreError::Again("an account was granted free time meanwhile".to_owned()));
+    }
+    Ok(())
+}
+
+/// Loads accounts with their prices and grants, after the locks.
+pub(super) async fn load_accounts(tx: &mut Tx, set: &mut WorkingSet, ids: &BTreeSet<AccountId>) -> Loaded<()> {
+    set.take_grants(tx.grants(ids).await?);
+    take_accounts(set, tx.accounts(ids).await?);
     let entries = tx.rate_card_entries(ids).await?;
     set.take_rate_cards(ids, &entries);
     Ok(())
+}
+
+/// Locks and holds what a batch of samples posts to, and loads it: accounts with free time left are locked, for their
+/// usage draws on it. A sample never gives free time back, so one that is used up is left alone.
+pub(super) async fn samples(
+    tx: &mut Tx,
+    set: &mut WorkingSet,
+    accounts: &BTreeSet<AccountId>,
+    running: &BTreeSet<LeaseKey>,
+) -> Loaded<()> {
+    let has_left = |grant: &Grant| grant.left_ms() > 0;
+    let mut locked = BTreeSet::new();
+    hold_accounts(tx, accounts, &mut locked, accounts, has_left).await?;
+    set.take_locked(tx.lock_leases(running).await?);
+    tell_time(tx, set).await?;
+    load_accounts(tx, set, accounts).await?;
+    check_held(tx, set, &locked, accounts, has_left)
 }
 
 /// Whether usage may still draw on a grant, or give back to it. A grant that lapsed pays for usage of its own days yet.
@@ -263,11 +338,13 @@ fn may_pay(grant: &Grant) -> bool {
     grant.left_ms() > 0 || grant.used_ms > 0
 }
 
-/// Loads leases of an account that are due to settle; answers how many there were.
+/// Locks and loads leases of accounts that are due to settle; answers how many others hold, which are not loaded.
 pub async fn due(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<AccountId>, limit: i64) -> Loaded<usize> {
-    let leases: Vec<Lease> = tx.due_leases(accounts, set.now, limit).await?;
-    let count = leases.len();
-    set.take_leases(leases);
-    set.due_loaded.extend(accounts.iter().cloned());
-    Ok(count)
+    let (leases, passed_over) = tx.due_leases(accounts, set.now, limit).await?;
+    set.take_locked(leases);
+    if tx.is_shared() {
+        // Others may have settled some since the counters were loaded.
+        count_days(tx, set).await?;
+    }
+    Ok(passed_over)
 }

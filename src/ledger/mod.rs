@@ -8,6 +8,7 @@
 pub mod alone;
 pub mod apply;
 pub mod batch;
+mod callers;
 pub mod close;
 pub mod command;
 pub mod evidence;
@@ -17,6 +18,7 @@ pub mod lives;
 pub mod load;
 pub mod post;
 pub mod queries;
+mod retry;
 pub mod tally;
 pub mod verify;
 pub mod view;
@@ -53,6 +55,7 @@ pub type Answer<T> = Result<T, CommandError>;
 pub struct Ledger {
     engine: Engine,
     lanes: Lanes,
+    callers: mpsc::Sender<callers::Question>,
     stop: CancellationToken,
     workers: Arc<tokio::sync::Mutex<Vec<tokio::task::JoinHandle<()>>>>,
 }
@@ -75,8 +78,10 @@ impl Ledger {
     pub fn start(store: Store, clock: Clock, rules: Rules, limits: BatchLimits) -> Self {
         let engine = Engine { store, clock, rules: Arc::new(rules), limits, tally: Arc::default() };
         let stop = CancellationToken::new();
-        let (lanes, workers) = batch::start(&engine, &stop);
-        Self { engine, lanes, stop, workers: Arc::new(tokio::sync::Mutex::new(workers)) }
+        let (lanes, mut workers) = batch::start(&engine, &stop);
+        let (callers, worker) = callers::start(engine.store.clone(), limits.queue_max, stop.clone());
+        workers.push(worker);
+        Self { engine, lanes, callers, stop, workers: Arc::new(tokio::sync::Mutex::new(workers)) }
     }
 
     /// Takes no more commands, and returns when all that were accepted are answered.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::working_set::WorkingSet;
 use crate::domain::Overflow;
-use crate::domain::free_hours::{self, Draws};
+use crate::domain::free_hours::{self, Draws, Grant};
 use crate::domain::lease::{HourTotals, Lease, OpenHour};
 use crate::domain::limits::DayTotals;
 use crate::domain::sandbox::Sandbox;
@@ -31,6 +31,26 @@ impl WorkingSet {
             }
         }
         Ok(())
+    }
+
+    /// What a change of a lease's compute would add to its key's days, net of the free time that it would draw from (or
+    /// give back to) these grants, which are brought up to date; nothing is posted.
+    pub(super) fn net_by_day(
+        &self,
+        lease: &Lease,
+        change: &UsageByHour,
+        grants: &mut [Grant],
+    ) -> Result<BTreeMap<Day, Usage>, Overflow> {
+        let mut days: BTreeMap<Day, Usage> = BTreeMap::new();
+        for (hour, added) in change.iter() {
+            let before = self.hour_totals(lease, hour);
+            let key = ((lease.account.clone(), lease.id.clone()), hour);
+            let mut drawn = self.draws.get(&key).cloned().unwrap_or_default();
+            let after = free_hours::post(hour, before, added, grants, &mut drawn)?;
+            let sum = days.entry(hour.day()).or_default();
+            *sum = sum.plus(after.net()?.minus(before.net()?)?)?;
+        }
+        Ok(days)
     }
 
     fn hour_totals(&self, lease: &Lease, hour: Hour) -> HourTotals {

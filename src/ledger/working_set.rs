@@ -44,8 +44,10 @@ pub type KeyKey = (AccountId, KeyId);
 /// The rows of one batch.
 #[derive(Debug)]
 pub struct WorkingSet {
-    /// The time of the batch.
+    /// The time of the batch: taken anew after its locks are got, where the store has a clock that all engines share.
     pub now: Timestamp,
+    /// Whether the store's clock is asked; not where a test's clock stands still.
+    pub asks_store: bool,
     /// Settings.
     pub rules: Arc<Rules>,
     /// The earliest month that is not closed.
@@ -58,13 +60,17 @@ pub struct WorkingSet {
     pub books: BTreeMap<AccountId, Arc<PriceBook>>,
     /// Grants, sorted for drawing.
     pub grants: BTreeMap<AccountId, Vec<Grant>>,
-    /// Leases.
+    /// Leases, some of them only to look at.
     pub leases: BTreeMap<LeaseKey, Lease>,
+    /// Leases that this batch has locked: only these may it change.
+    pub locked: BTreeSet<LeaseKey>,
     /// Which of the loaded leases are of a sandbox.
     pub of_sandbox: BTreeMap<SandboxKey, BTreeSet<LeaseId>>,
     /// Lives of sandboxes, ascending: from the one in force at the time asked for to the newest.
     pub sandboxes: BTreeMap<SandboxKey, Vec<Sandbox>>,
-    /// Keys' days as loaded.
+    /// Keys' days that were asked for.
+    pub days: BTreeSet<(AccountId, KeyId, Day)>,
+    /// Keys' days as loaded; a missing one is zero.
     pub key_days: BTreeMap<(AccountId, KeyId, Day), DayTotals>,
     /// Accounts' days as loaded.
     pub account_days: BTreeMap<(AccountId, Day), DayTotals>,
@@ -82,14 +88,10 @@ pub struct WorkingSet {
     pub storage: BTreeMap<(SandboxKey, i64), Vec<StoragePoint>>,
     /// To which key storage is attributed, where more than the latest lease matters.
     pub holders: BTreeMap<(SandboxKey, i64), Holders>,
-    /// Accounts of which all leases that are due have been loaded.
-    pub due_loaded: BTreeSet<AccountId>,
     /// Usage that corrections added, by account and day of use: late samples.
     pub late: Vec<(AccountId, Day, Usage)>,
     /// What is to be saved.
     pub changes: Changes,
-    /// Whether some changes were saved already (not committed).
-    pub saved_before: bool,
 }
 
 impl WorkingSet {
@@ -98,6 +100,7 @@ impl WorkingSet {
     pub fn new(now: Timestamp, rules: Arc<Rules>, open_month: Month) -> Self {
         Self {
             now,
+            asks_store: false,
             rules,
             open_month,
             accounts: BTreeMap::new(),
@@ -105,8 +108,10 @@ impl WorkingSet {
             books: BTreeMap::new(),
             grants: BTreeMap::new(),
             leases: BTreeMap::new(),
+            locked: BTreeSet::new(),
             of_sandbox: BTreeMap::new(),
             sandboxes: BTreeMap::new(),
+            days: BTreeSet::new(),
             key_days: BTreeMap::new(),
             account_days: BTreeMap::new(),
             extensions: BTreeMap::new(),
@@ -116,29 +121,24 @@ impl WorkingSet {
             at_rest: BTreeMap::new(),
             storage: BTreeMap::new(),
             holders: BTreeMap::new(),
-            due_loaded: BTreeSet::new(),
             late: Vec::new(),
             changes: Changes::default(),
-            saved_before: false,
         }
     }
 
-    /// Takes note that the changes so far were saved: counters as loaded now have them in them.
-    pub fn fold_saved(&mut self) -> Result<(), Overflow> {
-        let saved = std::mem::take(&mut self.changes);
-        for (key, add) in saved.key_days {
-            let days = self.key_days.entry(key).or_default();
-            *days = days.plus(add)?;
+    /// Takes in leases that were locked and then loaded: they replace what was only looked at. One that was locked
+    /// before stays as this batch has it.
+    pub fn take_locked(&mut self, leases: Vec<Lease>) {
+        for lease in leases {
+            let key = (lease.account.clone(), lease.id.clone());
+            self.of_sandbox.entry((key.0.clone(), lease.sandbox.clone())).or_default().insert(key.1.clone());
+            if self.locked.insert(key.clone()) {
+                self.leases.insert(key, lease);
+            }
         }
-        for (key, add) in saved.account_days {
-            let days = self.account_days.entry(key).or_default();
-            *days = days.plus(add)?;
-        }
-        self.saved_before = true;
-        Ok(())
     }
 
-    /// Takes in loaded leases; one that is there already stays as this batch has it.
+    /// Takes in leases to look at; one that is there already stays as this batch has it.
     pub fn take_leases(&mut self, leases: Vec<Lease>) {
         for lease in leases {
             let sandbox = (lease.account.clone(), lease.sandbox.clone());
@@ -229,6 +229,7 @@ impl WorkingSet {
         let key = (lease.account.clone(), lease.id.clone());
         self.of_sandbox.entry((key.0.clone(), lease.sandbox.clone())).or_default().insert(key.1.clone());
         self.changes.leases_added.insert(key.clone(), lease.clone());
+        self.locked.insert(key.clone());
         self.leases.insert(key, lease);
     }
 

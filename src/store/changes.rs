@@ -106,7 +106,9 @@ pub struct DrawChange {
 /// Everything that one batch changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Accounts made or changed, as whole rows.
+    /// Accounts made: [`StoreError::Constraint`](super::StoreError::Constraint) when one is there already.
+    pub accounts_added: BTreeMap<AccountId, Account>,
+    /// Accounts changed (or made), as whole rows.
     pub accounts: BTreeMap<AccountId, Account>,
     /// Accounts whose day counters begin with this day: to be filled from their keys' days, before any addition.
     pub accounts_counted_from: BTreeMap<AccountId, Day>,

@@ -31,10 +31,14 @@ macro_rules! grant_columns {
 }
 pub(super) use {account_columns, grant_columns, key_columns};
 
-static LOCK_ACCOUNTS: Statement = Statement::new(
-    "lock accounts",
-    "SELECT a.account_id FROM {rows account_id text} {each_lock accounts a: a.account_id = r.account_id}",
-);
+macro_rules! held {
+    ($how:literal) => {
+        concat!("SELECT {now} FROM {rows account_id text} {", $how, " accounts a: a.account_id = r.account_id}")
+    };
+}
+static LOCK_ACCOUNTS: Statement = Statement::new("lock accounts", held!("each_lock"));
+static SHARE_ACCOUNTS: Statement = Statement::new("share accounts", held!("each_share"));
+static LOCK_ACCOUNTS_ALONE: Statement = Statement::new("lock accounts alone", held!("each_alone"));
 static ACCOUNTS: Statement = Statement::new(
     "accounts",
     concat!(
@@ -59,6 +63,12 @@ static GRANTS: Statement = Statement::new(
         grant_columns!(),
         " FROM {rows account_id text} {each grants g: g.account_id = r.account_id} ORDER BY r.ord, g.grant_id"
     ),
+);
+/// Not `save accounts`: of two that make one account at once the second breaks the key, and looks again.
+static ADD_ACCOUNTS: Statement = Statement::new(
+    "add accounts",
+    "INSERT INTO accounts ({columns}) SELECT {r.columns} FROM {rows account_id text | name text, status text,
+        card_on_file int, daily_limit_micros int, counted_from int, created_at int} WHERE true ORDER BY r.ord",
 );
 static SAVE_ACCOUNTS: Statement = Statement::new(
     "save accounts",
@@ -87,8 +97,20 @@ static DRAW_GRANTS: Statement = Statement::new(
     "UPDATE grants AS g SET used_ms = g.used_ms + r.added_ms FROM {rows account_id text, grant_id text | added_ms int}
     {found grants g: g.account_id = r.account_id AND g.grant_id = r.grant_id}",
 );
-pub(super) static STATEMENTS: &[&Statement] =
-    &[&LOCK_ACCOUNTS, &ACCOUNTS, &KEYS, &GRANTS, &SAVE_ACCOUNTS, &SAVE_KEYS, &SAVE_SECRETS, &ADD_GRANTS, &DRAW_GRANTS];
+pub(super) static STATEMENTS: &[&Statement] = &[
+    &LOCK_ACCOUNTS,
+    &SHARE_ACCOUNTS,
+    &LOCK_ACCOUNTS_ALONE,
+    &ACCOUNTS,
+    &KEYS,
+    &GRANTS,
+    &ADD_ACCOUNTS,
+    &SAVE_ACCOUNTS,
+    &SAVE_KEYS,
+    &SAVE_SECRETS,
+    &ADD_GRANTS,
+    &DRAW_GRANTS,
+];
 
 /// Reads what `account_columns` name.
 pub(super) fn account(row: &mut Row) -> Answer<Account> {
@@ -141,6 +163,12 @@ pub(super) fn grant(row: &mut Row) -> Answer<Grant> {
     })
 }
 
+fn write_account<'a>(rows: &mut Rows<'a>, account: &'a Account) {
+    rows.text(account.id.as_str()).text(&account.name).text(status_text(account.status));
+    rows.flag(account.card_on_file).opt_int(account.daily_limit.map(Micros::count));
+    rows.opt_int(account.counted_from.map(Day::index)).int(account.created_at.ms());
+}
+
 /// Accounts as a row source.
 pub(super) fn account_rows(accounts: &BTreeSet<AccountId>) -> Rows<'_> {
     Rows::of(accounts, |rows, account| {
@@ -153,6 +181,24 @@ impl Tx {
     pub async fn lock_accounts(&mut self, ids: &BTreeSet<AccountId>) -> Answer<Vec<Account>> {
         self.lock(&LOCK_ACCOUNTS, &account_rows(ids)).await?;
         self.accounts(ids).await
+    }
+
+    /// Locks accounts against everybody, those that share them too; then loads them. Whoever begins an account's day
+    /// counters needs it: afterwards no addition to its keys' days is under way.
+    pub async fn lock_accounts_alone(&mut self, ids: &BTreeSet<AccountId>) -> Answer<Vec<Account>> {
+        self.lock(&LOCK_ACCOUNTS_ALONE, &account_rows(ids)).await?;
+        self.accounts(ids).await
+    }
+
+    /// [`Tx::lock_accounts`] without the load.
+    pub async fn hold_accounts(&mut self, ids: &BTreeSet<AccountId>) -> Answer<()> {
+        self.lock(&LOCK_ACCOUNTS, &account_rows(ids)).await.map(drop)
+    }
+
+    /// Holds accounts against [`Tx::lock_accounts_alone`], beside all others. Whoever adds to keys' days without having
+    /// locked their accounts needs it.
+    pub async fn share_accounts(&mut self, ids: &BTreeSet<AccountId>) -> Answer<()> {
+        self.lock(&SHARE_ACCOUNTS, &account_rows(ids)).await.map(drop)
     }
 
     /// Accounts by id.
@@ -175,12 +221,8 @@ impl Tx {
 
     /// Saves accounts, keys, secrets and grants.
     pub(super) async fn save_customers(&mut self, changes: &Changes) -> Answer<()> {
-        let accounts = Rows::of(changes.accounts.values(), |rows, account| {
-            rows.text(account.id.as_str()).text(&account.name).text(status_text(account.status));
-            rows.flag(account.card_on_file).opt_int(account.daily_limit.map(Micros::count));
-            rows.opt_int(account.counted_from.map(Day::index)).int(account.created_at.ms());
-        });
-        self.write(&SAVE_ACCOUNTS, &accounts).await?;
+        self.write(&ADD_ACCOUNTS, &Rows::of(changes.accounts_added.values(), write_account)).await?;
+        self.write(&SAVE_ACCOUNTS, &Rows::of(changes.accounts.values(), write_account)).await?;
         let keys = Rows::of(changes.keys.values(), |rows, key| {
             rows.text(key.account.as_str()).text(key.id.as_str()).text(&key.name).flag(key.read_only);
             rows.opt_int(key.daily_limit.map(Micros::count)).opt_int(key.revoked_at.map(Timestamp::ms));

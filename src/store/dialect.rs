@@ -7,23 +7,28 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::pool::PoolOptions;
-use sqlx::postgres::{PgConnectOptions, PgPool};
+use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, ConnectOptions, Database, Transaction};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Database, Transaction};
 
 use super::error::StoreError;
 use super::rows::{Rows, Value, Values};
 use super::statement::{Expanded, Statement};
 use super::{Lane, Options};
 
+mod hosts;
 mod row;
 mod words;
 
 pub(super) use row::Row;
 
+use hosts::Hosts;
+
 /// Statements that a connection keeps prepared: more than there are, so that none is ever prepared twice.
 const PREPARED_MAX: usize = 256;
+/// A lock is awaited for this part of the longest wait.
+const LOCK_WAITS: u64 = 4;
 
 /// The connections to a database.
 #[derive(Clone, Debug)]
@@ -64,6 +69,26 @@ fn pool<DB: Database>(connections_max: u32, options: Options) -> PoolOptions<DB>
         .max_lifetime(None)
 }
 
+/// The same for PostgreSQL. Where connections have to take writes, that is asked before each use, which also tells
+/// whether they are alive.
+fn postgres_pool(connections_max: u32, options: Options, read_write: bool) -> PoolOptions<sqlx::Postgres> {
+    let wait = Duration::from_millis(options.wait_ms_max);
+    // The pool itself would wait for ever for a connection that hangs when it is given back.
+    let pool = pool(connections_max, options)
+        .after_release(move |connection: &mut PgConnection, _| Box::pin(answers_within(wait, connection)));
+    if !read_write {
+        return pool;
+    }
+    pool.test_before_acquire(false)
+        .before_acquire(|connection, _| Box::pin(hosts::takes_writes(connection)))
+        .after_connect(|connection, _| {
+            Box::pin(async {
+                let refused = || sqlx::Error::Protocol("the server takes no writes".to_owned());
+                if hosts::takes_writes(connection).await? { Ok(()) } else { Err(refused()) }
+            })
+        })
+}
+
 impl Backend {
     /// Connects to `sqlite:PATH`, `sqlite::memory:` or `postgres://...`; a file that is not there is made.
     pub(super) async fn open(url: &str, options: Options) -> Result<Self, StoreError> {
@@ -76,7 +101,7 @@ impl Backend {
             Err(StoreError::Unavailable("a database is sqlite:PATH or postgres://...".to_owned()))
         }
         .map_err(|error| match error {
-            StoreError::Corrupt(detail) => StoreError::Unavailable(detail),
+            StoreError::Corrupt(detail) | StoreError::Again(detail) => StoreError::Unavailable(detail),
             other => other,
         })
     }
@@ -107,31 +132,46 @@ impl Backend {
 
     async fn open_postgres(url: &str, options: Options) -> Result<Self, StoreError> {
         let wait = options.wait_ms_max.to_string();
-        let connect = PgConnectOptions::from_str(url)
-            .map_err(|error| failed(&error))?
-            .application_name("runtab")
-            .statement_cache_capacity(PREPARED_MAX)
-            .options([
-                // A plan is made once, maybe while a table is empty: it has to be the one by key from the start.
-                ("plan_cache_mode", "force_generic_plan"),
-                ("enable_seqscan", "off"),
-                ("enable_hashjoin", "off"),
-                ("enable_mergejoin", "off"),
-                ("enable_memoize", "off"),
-                ("jit", "off"),
-                ("statement_timeout", wait.as_str()),
-                ("lock_timeout", wait.as_str()),
-                ("idle_in_transaction_session_timeout", wait.as_str()),
-            ])
-            .disable_statement_logging();
+        // A batch that waits long for a lock lets go of its own and begins again.
+        let lock_wait = (options.wait_ms_max / LOCK_WAITS).max(1).to_string();
+        let hosts = Hosts::parse(url, |connect| {
+            connect
+                .application_name("runtab")
+                .statement_cache_capacity(PREPARED_MAX)
+                .options([
+                    // A plan is made once, maybe while a table is empty: it has to be the one by key from the start.
+                    ("plan_cache_mode", "force_generic_plan"),
+                    ("enable_seqscan", "off"),
+                    ("enable_hashjoin", "off"),
+                    ("enable_mergejoin", "off"),
+                    ("enable_memoize", "off"),
+                    ("jit", "off"),
+                    ("statement_timeout", wait.as_str()),
+                    ("lock_timeout", lock_wait.as_str()),
+                    ("idle_in_transaction_session_timeout", wait.as_str()),
+                ])
+                .disable_statement_logging()
+        })?;
+        let connect = if hosts.several() { hosts.begin().await? } else { hosts.first()? };
         let open = async |connections_max| {
-            pool(connections_max, options).connect_with(connect.clone()).await.map_err(|error| failed(&error))
+            let pool = postgres_pool(connections_max, options, hosts.read_write());
+            pool.connect_with(connect.clone()).await.map_err(|error| failed(&error))
         };
-        Ok(Self::Postgres {
-            decision: open(options.writers_max).await?,
-            meter: open(options.writers_max).await?,
-            readers: open(options.readers_max).await?,
-        })
+        let decision = open(options.writers_max).await?;
+        let meter = open(options.writers_max).await?;
+        let readers = open(options.readers_max).await?;
+        if hosts.several() {
+            tokio::spawn(hosts.watch(vec![decision.clone(), meter.clone(), readers.clone()]));
+        }
+        Ok(Self::Postgres { decision, meter, readers })
+    }
+
+    /// Whether several can write at once.
+    pub(super) fn is_shared(&self) -> bool {
+        match self {
+            Self::Sqlite { .. } => false,
+            Self::Postgres { .. } => true,
+        }
     }
 
     /// Begins a batch that writes.
@@ -189,7 +229,6 @@ fn sqlite_query<'q>(expanded: &'static Expanded, rows: Option<&Rows<'_>>, values
         query = match value {
             Value::Text(text) => query.bind(text.map(str::to_owned)),
             Value::Int(int) => query.bind(*int),
-            Value::Bytes(bytes) => query.bind(bytes.to_vec()),
         };
     }
     query
@@ -208,7 +247,6 @@ fn postgres_query<'q>(expanded: &'static Expanded, rows: Option<&Rows<'_>>, valu
         query = match value {
             Value::Text(text) => query.bind(*text),
             Value::Int(int) => query.bind(*int),
-            Value::Bytes(bytes) => query.bind(*bytes),
         };
     }
     query
@@ -321,10 +359,9 @@ impl Connection {
     /// Makes it so.
     pub(super) async fn commit(self) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(inside) => inside.commit().await,
-            Self::Postgres(inside) => inside.commit().await,
+            Self::Sqlite(inside) => inside.commit().await.map_err(|error| failed(&error)),
+            Self::Postgres(inside) => inside.commit().await.map_err(|error| uncommitted(&error)),
         }
-        .map_err(|error| failed(&error))
     }
 }
 
@@ -342,6 +379,8 @@ pub(super) struct Script {
 fn failed_in(what: &str, error: &sqlx::Error) -> StoreError {
     match failed(error) {
         StoreError::Unavailable(detail) => StoreError::Unavailable(format!("{what}: {detail}")),
+        StoreError::Again(detail) => StoreError::Again(format!("{what}: {detail}")),
+        StoreError::Unknown(detail) => StoreError::Unknown(format!("{what}: {detail}")),
         StoreError::Overflow => StoreError::Overflow,
         StoreError::Corrupt(detail) => StoreError::Corrupt(format!("{what}: {detail}")),
         StoreError::Constraint(detail) => StoreError::Constraint(format!("{what}: {detail}")),
@@ -366,8 +405,28 @@ fn failed(error: &sqlx::Error) -> StoreError {
         | sqlx::Error::ColumnIndexOutOfBounds { .. }
         | sqlx::Error::RowNotFound
         | sqlx::Error::Encode(_) => StoreError::Corrupt(detail),
+        // The connection is gone, and with it whatever was not committed.
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => StoreError::Again(detail),
         _ => StoreError::Unavailable(detail),
     }
+}
+
+/// What a failed commit on a server means. Only what the server itself refuses is known not to be done: a session that
+/// is shut down may have committed already (it says so after waiting for a standby, too).
+fn uncommitted(error: &sqlx::Error) -> StoreError {
+    let refused = match error {
+        sqlx::Error::Database(inside) => {
+            let code = inside.code().unwrap_or_default();
+            code != "40003" && matches!(code.get(..2), Some("22" | "23" | "25" | "40" | "53" | "55"))
+        }
+        _ => false,
+    };
+    if refused { failed(error) } else { StoreError::Unknown(error.to_string()) }
+}
+
+/// Whether a connection that is given back answers (and has rolled back what was left open); else it is closed.
+async fn answers_within(wait: Duration, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    tokio::time::timeout(wait, connection.ping()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map(|()| true)
 }
 
 /// SQLite's result codes: <https://www.sqlite.org/rescode.html>. The low byte is the primary code.
@@ -389,9 +448,10 @@ fn postgres_failed(code: &str, detail: String) -> StoreError {
     match (code, code.get(..2).unwrap_or_default()) {
         ("22003", _) => StoreError::Overflow,
         (_, "23") => StoreError::Constraint(detail),
-        // Connection, authorisation, invalid transaction state (read-only), rollback (deadlock), resources, locks,
-        // operator, system
-        (_, "08" | "28" | "25" | "40" | "53" | "55" | "57" | "58") => StoreError::Unavailable(detail),
+        // Serialisation failure, deadlock, lock not available, the session was ended.
+        ("40001" | "40P01" | "55P03" | "57P01" | "57P02", _) | (_, "08") => StoreError::Again(detail),
+        // Authorisation, invalid transaction state (read-only), rollback, resources, locks, operator, system
+        (_, "28" | "25" | "40" | "53" | "55" | "57" | "58") => StoreError::Unavailable(detail),
         _ => StoreError::Corrupt(detail),
     }
 }

@@ -8,6 +8,13 @@ pub enum StoreError {
     /// The database did not answer in time, is busy, full or read-only. Nothing is known to be done; try again.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
+    /// The database undid the batch, or the connection was lost before its commit: nothing is done, and the same batch
+    /// may well go through at once (a deadlock, a lock not got in time, a server that went away, rows that came between).
+    #[error("the database undid a batch: {0}")]
+    Again(String),
+    /// The connection was lost during the commit: it may be done or not. Only reading the ids again can tell.
+    #[error("whether the database kept a batch is not known: {0}")]
+    Unknown(String),
     /// A quantity does not fit the 64 bits of a column. Nothing was saved.
     #[error("a quantity is too large to be kept exactly")]
     Overflow,

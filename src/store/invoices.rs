@@ -122,7 +122,7 @@ fn write_line<'a>(rows: &mut Rows<'a>, invoice: &'a Invoice, place: usize, line:
 impl Tx {
     /// Locks the numbers, so that engines take turns, and answers the next one.
     pub async fn lock_invoice_numbers(&mut self) -> Answer<InvoiceNumber> {
-        self.connection.execute(&TAKE_TURNS, None, &[]).await?;
+        self.execute(&TAKE_TURNS, &[]).await?;
         let found = self.fetch(&NEXT, &[]).await?.into_iter().next();
         let next = found.ok_or_else(|| StoreError::corrupt("no invoice numbers"))?.int()?;
         known(InvoiceNumber::new(next), "an invoice's number")
@@ -179,7 +179,7 @@ impl Tx {
             Ok(())
         })?;
         self.write(&ADD, &heads).await?;
-        self.connection.execute(&SET_NEXT, None, &[Value::int(next.count())]).await.map(drop)
+        self.execute(&SET_NEXT, &[Value::int(next.count())]).await.map(drop)
     }
 
     /// An account's final invoice of a month.

@@ -32,7 +32,7 @@ pub(super) use lease_columns;
 
 static LOCK: Statement = Statement::new(
     "lock leases",
-    "SELECT l.lease_id FROM {rows account_id text, lease_id text}
+    "SELECT {now} FROM {rows account_id text, lease_id text}
     {each_lock leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id}",
 );
 static BY_ID: Statement = Statement::new(
@@ -93,7 +93,7 @@ static STARTS: Statement = Statement::new(
         AND l.starts_at >= COALESCE((SELECT b.starts_at FROM leases b WHERE b.account_id = r.account_id
             AND b.sandbox_id = r.sandbox_id AND b.life = r.life AND b.starts_at >= 0 AND b.starts_at <= r.at
             ORDER BY b.starts_at DESC LIMIT 1), 0)}
-    ORDER BY r.ord, l.starts_at, l.lease_id",
+    ORDER BY r.ord, l.starts_at, l.created_at, l.effective_end > l.starts_at, l.lease_id",
 );
 static EXTENSIONS: Statement = Statement::new(
     "extensions",
@@ -201,10 +201,11 @@ fn lease_rows(ids: &BTreeSet<(AccountId, LeaseId)>) -> Rows<'_> {
 }
 
 impl Tx {
-    /// Locks leases, then loads them as they are now.
+    /// Locks leases, then loads them as they are now. [`StoreError::Again`] when one was admitted between the two: it
+    /// is not locked.
     pub async fn lock_leases(&mut self, ids: &BTreeSet<(AccountId, LeaseId)>) -> Answer<Vec<Lease>> {
-        self.lock(&LOCK, &lease_rows(ids)).await?;
-        self.leases(ids).await
+        let locked = self.lock(&LOCK, &lease_rows(ids)).await?;
+        locked.all_of(self.leases(ids).await?)
     }
 
     /// Leases by id.
@@ -224,25 +225,27 @@ impl Tx {
     }
 
     /// Leases of accounts whose time to settle has come and that are not settled: locked (those that others hold are
-    /// passed over) and loaded; at most `limit`, the longest due first within an account.
+    /// passed over) and loaded; at most `limit`, the longest due first within an account. And how many were passed over.
     pub async fn due_leases(
         &mut self,
         accounts: &BTreeSet<AccountId>,
         now: Timestamp,
         limit: i64,
-    ) -> Answer<Vec<Lease>> {
+    ) -> Answer<(Vec<Lease>, usize)> {
         let mut due = self.due(accounts, now, limit).await?;
+        let found = due.len();
         if self.connection.is_shared() {
             let read = |row: &mut Row| Ok((row.id()?, row.id()?));
             due = all(self.fetch_rows(&LOCK_DUE, &lease_rows(&due), &[]).await?, read)?.into_iter().collect();
         }
+        let passed_over = found.saturating_sub(due.len());
         let mut leases = self.leases(&due).await?;
         // Another engine may have settled some between the two statements.
         leases.retain(|lease| lease.settled_at.is_none() && lease.settles_at <= now);
         leases.sort_by(|left, right| {
             (&left.account, left.settles_at, &left.id).cmp(&(&right.account, right.settles_at, &right.id))
         });
-        Ok(leases)
+        Ok((leases, passed_over))
     }
 
     /// The same leases for reading only, not locked.
@@ -279,7 +282,8 @@ impl Tx {
     }
 
     /// For each sandbox life: start and key of the last lease that started at or before the instant, and of all later
-    /// ones, ascending; in the order asked.
+    /// ones, ascending; of several that start at one instant the one that was admitted last, or runs, is the last; in
+    /// the order asked.
     pub async fn lease_starts(
         &mut self,
         from: &[(AccountId, SandboxId, i64, Timestamp)],

@@ -4,12 +4,59 @@
 //! [`changes::Changes`]; or reads from a snapshot ([`Store::read`]). Loads answer the core's own types; a row that is
 //! not there is simply absent from the answer.
 //!
-//! Ordering: locks are taken in statements of their own, in the order of keys; what is decided on is loaded in later
-//! statements, so that it is what was committed when the lock was got. The caller keeps the order watermark,
-//! accounts, leases, sandboxes, counters (DESIGN.md section 6).
+//! # Lock doctrine
+//!
+//! Any number of engines write to one PostgreSQL at once, in READ COMMITTED; SQLite has one writer, and locks nothing.
+//! Every batch takes its locks in this order, rows of a table in the order of their keys, each in a statement of its own:
+//!
+//! | step | row | how | who |
+//! |---|---|---|---|
+//! | 1 | the watermark | shared; alone by who moves it, which then only adds to hours | every batch |
+//! | 2 | accounts | locked (`FOR NO KEY UPDATE`) | what can raise used + reserved or changes what a decision reads: admissions, extensions, limits, keys, grants; usage of an account with free time left; ends of one that drew on it; what makes or deletes sandboxes |
+//! | 3 | accounts | shared (`FOR KEY SHARE`) | every other batch that adds to keys' days |
+//! | 4 | leases | locked | what changes them |
+//! | 5 | sandboxes | locked | what changes them |
+//! | 6 | leases that are due | locked, those that others hold passed over | the gate, before it refuses for money |
+//! | 7 | rows of the save | written, counters (`key_days`, then `account_days`) last | every batch that changes something |
+//!
+//! An account's first limit begins its day counters with the sums of its keys' days: it alone takes the account against
+//! those that share it too (`FOR UPDATE`), so that no addition to those days is under way.
+//!
+//! **No lost update.** A row is written as a whole only by a batch that locked it and loaded it afterwards; all else is
+//! added to. What is decided on is loaded in statements after the locks, so it is what was committed when they were got
+//! (a join in the locking statement would read from before the wait). What is read before a lock only says what to lock.
+//! A row that is not there can't be locked: leases and sandboxes are made under their account's lock, accounts and rate
+//! cards by inserts that break a key when somebody else was first. Where a row came between its lock and its load, or an
+//! account was granted free time after it was taken for one without, the batch begins again ([`StoreError::Again`]).
+//! Between the gate's load of counters and its commit others can only lower them: so it never admits one too many.
+//! It refuses for money only after the counters were loaded again, behind step 6; and where a due lease was passed over,
+//! it does not refuse but begins again: so a refusal is right for a state in which all that was due was settled.
+//!
+//! **No deadlock.** Steps 1 to 5 and 7 are one order over all rows, so nobody waits for one who waits for them. Step 3
+//! waits only for a first limit, which holds one account, waits for no other row, and waits only for those who are past
+//! step 3. Step 6 is out of order, but never waits; who waits for a row that it locked is in step 4, and holds nothing
+//! that steps 6 and 7 could wait for. In step 7 only counters (and draws on grants, of accounts that are locked) are
+//! shared between batches that hold different leases: in one order, and nothing comes after them. New rows belong to
+//! rows that are locked. Should PostgreSQL see a deadlock all the same, it undoes one side, which begins again.
+//!
+//! **What is tried again.** The whole batch, from its first lock on, after a deadlock (40P01), a lock not got in time
+//! (55P03), a serialisation failure (40001), a session that was ended or a connection that was lost before the commit.
+//! Lost during the commit, the outcome is unknown ([`StoreError::Unknown`]): the batch is carried out again too, and its
+//! commands find by their ids what was done. How often, and why that is exact: `ledger/retry.rs`.
+//!
+//! **Time.** The locking statements answer the server's clock as it is when a row is got: all engines agree on it, and
+//! who comes later to an account has a later time.
+//!
+//! **Neighbours.** Every wait has an end: for a connection, a lock (a quarter of it), a statement (on the server), an
+//! answer (here: a server that hangs keeps no limits of its own). A connection that does not answer is closed, not kept.
 //!
 //! Limits: a SQLite database in memory has one connection in all, so a snapshot waits for the batch that is under
 //! way; don't hold both at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
 
 use crate::domain::time::{Month, Timestamp};
 
@@ -44,6 +91,9 @@ use dialect::{Backend, Connection, Row};
 use rows::{Rows, Value};
 use statement::Statement;
 
+/// How much longer than the server's own limits an answer is awaited, in milliseconds.
+const WAIT_MORE_MS: u64 = 250;
+
 /// What the store answers.
 pub type Answer<T> = Result<T, StoreError>;
 
@@ -77,13 +127,33 @@ impl Default for Options {
 #[derive(Clone, Debug)]
 pub struct Store {
     backend: Backend,
+    /// Longest wait for one answer: a little more than the server's own limits, whose errors say more.
+    wait: Duration,
+    reports: Option<Reports>,
+}
+
+/// A read replica for reports: opened when it is first needed, so that an engine starts without it.
+#[derive(Clone, Debug)]
+struct Reports {
+    url: Arc<str>,
+    options: Options,
+    backend: Arc<OnceCell<Backend>>,
 }
 
 impl Store {
     /// Connects to `sqlite:PATH`, `sqlite::memory:` or `postgres://...`; [`StoreError::Unavailable`] when it can't. The
     /// schema is [`Store::migrate`]'s.
     pub async fn open(url: &str, options: Options) -> Answer<Self> {
-        Ok(Self { backend: Backend::open(url, options).await? })
+        let wait = Duration::from_millis(options.wait_ms_max.saturating_add(WAIT_MORE_MS));
+        Ok(Self { backend: Backend::open(url, options).await?, wait, reports: None })
+    }
+
+    /// Takes the snapshots of [`Store::read_reports`] from another database: a read replica of this one.
+    #[must_use]
+    pub fn with_reports(self, url: &str, options: Options) -> Self {
+        // A replica takes no writes: one connection a lane stands idle.
+        let options = Options { writers_max: 1, ..options };
+        Self { reports: Some(Reports { url: url.into(), options, backend: Arc::default() }), ..self }
     }
 
     /// Whether the database answers and has its schema.
@@ -93,53 +163,114 @@ impl Store {
 
     /// Begins a batch that writes.
     pub async fn begin(&self, lane: Lane) -> Answer<Tx> {
-        Ok(Tx { connection: self.backend.begin(lane).await? })
+        let connection = within(self.wait, self.backend.begin(lane)).await?;
+        Ok(Tx { connection, wait: self.wait, locked_at: None })
     }
 
     /// Begins a consistent snapshot to read from; it never waits for a lock.
     pub async fn read(&self) -> Answer<Tx> {
-        Ok(Tx { connection: self.backend.read().await? })
+        let connection = within(self.wait, self.backend.read()).await?;
+        Ok(Tx { connection, wait: self.wait, locked_at: None })
+    }
+
+    /// Whether several can write at once, so that each lane may have a worker of its own.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.backend.is_shared()
+    }
+
+    /// Begins a snapshot for a report: of the read replica where there is one, which may be behind by its lag; never
+    /// to be decided or authenticated by.
+    pub async fn read_reports(&self) -> Answer<Tx> {
+        let Some(reports) = &self.reports else { return self.read().await };
+        let backend = reports.backend.get_or_try_init(|| Backend::open(&reports.url, reports.options)).await?;
+        let connection = within(self.wait, backend.read()).await?;
+        Ok(Tx { connection, wait: self.wait, locked_at: None })
     }
 
     /// Closes all connections, after those that are in use are given back.
     pub async fn close(&self) {
         self.backend.close().await;
+        if let Some(backend) = self.reports.as_ref().and_then(|reports| reports.backend.get()) {
+            backend.close().await;
+        }
+    }
+
+    /// Every statement that there is: name and text, before its words are put in.
+    pub fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
+        statements().map(|statement| (statement.name, statement.text()))
     }
 
     /// How the database would run every statement: name and plan, a line a step. Every statement is prepared by it.
     pub async fn plans(&self) -> Answer<Vec<(&'static str, Vec<String>)>> {
-        let lists = [
-            STATEMENTS,
-            audit::STATEMENTS,
-            customers::STATEMENTS,
-            days::STATEMENTS,
-            draws::STATEMENTS,
-            hours::STATEMENTS,
-            invoices::STATEMENTS,
-            leases::STATEMENTS,
-            lists::STATEMENTS,
-            migrate::STATEMENTS,
-            months::STATEMENTS,
-            pages::STATEMENTS,
-            rate_cards::STATEMENTS,
-            sandboxes::STATEMENTS,
-            save::STATEMENTS,
-            sums::STATEMENTS,
-            tokens::STATEMENTS,
-        ];
         let mut tx = self.begin(Lane::Decision).await?;
         let mut plans = Vec::new();
-        for statement in lists.into_iter().flatten() {
+        for statement in statements() {
             plans.push((statement.name, tx.connection.plan(statement).await?));
         }
         Ok(plans)
     }
 }
 
+fn statements() -> impl Iterator<Item = &'static Statement> {
+    let lists = [
+        STATEMENTS,
+        audit::STATEMENTS,
+        customers::STATEMENTS,
+        days::STATEMENTS,
+        draws::STATEMENTS,
+        hours::STATEMENTS,
+        invoices::STATEMENTS,
+        leases::STATEMENTS,
+        lists::STATEMENTS,
+        migrate::STATEMENTS,
+        months::STATEMENTS,
+        pages::STATEMENTS,
+        rate_cards::STATEMENTS,
+        sandboxes::STATEMENTS,
+        save::STATEMENTS,
+        sums::STATEMENTS,
+        tokens::STATEMENTS,
+    ];
+    lists.into_iter().flatten().copied()
+}
+
 /// A transaction: a batch that writes, or a snapshot to read. Dropped without a commit, it is rolled back.
 #[derive(Debug)]
 pub struct Tx {
     connection: Connection,
+    /// Longest wait for one answer.
+    wait: Duration,
+    /// The server's clock when the last lock was got.
+    locked_at: Option<Timestamp>,
+}
+
+/// What a locking statement got.
+#[derive(Clone, Copy, Debug)]
+enum Locked {
+    /// So many rows.
+    Rows(usize),
+    /// All there is: nobody else writes.
+    All,
+}
+
+impl Locked {
+    /// What was loaded after the lock, if all of it is locked. A row can only have come: none is ever deleted, nor does
+    /// its key change.
+    fn all_of<T>(self, loaded: Vec<T>) -> Answer<Vec<T>> {
+        match self {
+            Self::Rows(count) if count < loaded.len() => {
+                Err(StoreError::Again("a row came between its lock and its load".to_owned()))
+            }
+            Self::Rows(_) | Self::All => Ok(loaded),
+        }
+    }
+}
+
+/// What the database answers in time.
+async fn within<T>(wait: Duration, answer: impl Future<Output = Answer<T>>) -> Answer<T> {
+    let late = |_| Err(StoreError::Unavailable("the database does not answer in time".to_owned()));
+    tokio::time::timeout(wait, answer).await.unwrap_or_else(late)
 }
 
 static OPEN_MONTH: Statement = Statement::new("open month", "SELECT open_month FROM watermark WHERE id = 1");
@@ -150,13 +281,23 @@ static STATEMENTS: &[&Statement] = &[&OPEN_MONTH, &OPEN_MONTH_SHARED];
 impl Tx {
     /// Makes it so; only then may anybody be answered.
     pub async fn commit(self) -> Answer<()> {
-        self.connection.commit().await
+        let late = |_| Err(StoreError::Unknown("the database does not answer a commit in time".to_owned()));
+        tokio::time::timeout(self.wait, self.connection.commit()).await.unwrap_or_else(late)
     }
 
-    /// The database's clock, when it has one that all engines share: PostgreSQL's, at this very instant (so ask after
-    /// the locks are got). `None` on SQLite.
+    /// Whether others can write at the same time, so that what was read before a lock may have changed since.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.connection.is_shared()
+    }
+
+    /// The database's clock, when it has one that all engines share: PostgreSQL's, as it was when the last lock was got
+    /// (without any: at this instant). `None` on SQLite.
     pub async fn now(&mut self) -> Answer<Option<Timestamp>> {
-        let now = self.connection.now_ms().await?;
+        if self.locked_at.is_some() {
+            return Ok(self.locked_at);
+        }
+        let now = within(self.wait, self.connection.now_ms()).await?;
         now.map(|ms| Timestamp::from_ms(ms).ok_or_else(|| StoreError::corrupt("the database's clock"))).transpose()
     }
 
@@ -171,7 +312,7 @@ impl Tx {
 
     /// All rows of a statement without a row source.
     async fn fetch(&mut self, statement: &'static Statement, values: &[Value<'_>]) -> Answer<Vec<Row>> {
-        self.connection.fetch(statement, None, values).await
+        within(self.wait, self.connection.fetch(statement, None, values)).await
     }
 
     /// All rows of a statement with a row source; nothing is asked when it is empty.
@@ -181,17 +322,33 @@ impl Tx {
         rows: &Rows<'_>,
         values: &[Value<'_>],
     ) -> Answer<Vec<Row>> {
-        if rows.is_empty() { Ok(Vec::new()) } else { self.connection.fetch(statement, Some(rows), values).await }
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        within(self.wait, self.connection.fetch(statement, Some(rows), values)).await
     }
 
-    /// Locks what a statement finds; nothing is asked where there is only one writer.
-    async fn lock(&mut self, statement: &'static Statement, rows: &Rows<'_>) -> Answer<()> {
-        if self.connection.is_shared() { self.fetch_rows(statement, rows, &[]).await.map(drop) } else { Ok(()) }
+    /// Locks what a statement finds, which answers the time of each; nothing is asked where there is only one writer.
+    async fn lock(&mut self, statement: &'static Statement, rows: &Rows<'_>) -> Answer<Locked> {
+        if !self.connection.is_shared() {
+            return Ok(Locked::All);
+        }
+        let times = all(self.fetch_rows(statement, rows, &[]).await?, Row::time)?;
+        self.locked_at = times.iter().copied().max().max(self.locked_at);
+        Ok(Locked::Rows(times.len()))
+    }
+
+    /// Runs a statement without a row source; answers how many rows were written.
+    async fn execute(&mut self, statement: &'static Statement, values: &[Value<'_>]) -> Answer<u64> {
+        within(self.wait, self.connection.execute(statement, None, values)).await
     }
 
     /// Writes with a row source; nothing is asked when it is empty. Answers how many rows were written.
     async fn write(&mut self, statement: &'static Statement, rows: &Rows<'_>) -> Answer<u64> {
-        if rows.is_empty() { Ok(0) } else { self.connection.execute(statement, Some(rows), &[]).await }
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        within(self.wait, self.connection.execute(statement, Some(rows), &[])).await
     }
 }
 

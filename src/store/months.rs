@@ -130,13 +130,13 @@ fn billed(row: &mut Row) -> Answer<BilledRow> {
 impl Tx {
     /// Locks the watermark alone: waits until no batch is under way, and lets none begin until the commit.
     pub async fn lock_watermark(&mut self) -> Answer<Month> {
-        self.connection.execute(&LOCK, None, &[]).await?;
+        self.execute(&LOCK, &[]).await?;
         self.open_month(false).await
     }
 
     /// Moves the watermark; the caller holds it alone.
     pub async fn move_watermark(&mut self, to: Month) -> Answer<()> {
-        self.connection.execute(&MOVE, None, &[Value::int(to.index())]).await.map(drop)
+        self.execute(&MOVE, &[Value::int(to.index())]).await.map(drop)
     }
 
     /// Every lease's and sandbox's open hour before an hour, with the key under which it will be kept (the billed month

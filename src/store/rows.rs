@@ -1,5 +1,7 @@
 //! Rows that a caller gives to a statement, and values beside them.
 
+use std::fmt::Write as _;
+
 /// A value beside the rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
@@ -7,8 +9,6 @@ pub(super) enum Value<'a> {
     Text(Option<&'a str>),
     /// An integer, or NULL.
     Int(Option<i64>),
-    /// Bytes.
-    Bytes(&'a [u8]),
 }
 
 impl<'a> Value<'a> {
@@ -144,7 +144,10 @@ impl<'a> Rows<'a> {
 
     /// The rows as a JSON array of arrays; bytes as hexadecimal text.
     pub(super) fn to_json(&self) -> String {
-        let mut json = String::from("[");
+        // About ten characters a value.
+        let values = self.count.saturating_mul(self.columns.len());
+        let mut json = String::with_capacity(values.saturating_mul(10));
+        json.push('[');
         for row in 0..self.count {
             json.push_str(if row == 0 { "[" } else { ",[" });
             for (place, column) in self.columns.iter().enumerate() {
@@ -164,11 +167,11 @@ impl Values<'_> {
     fn write_json(&self, row: usize, json: &mut String) {
         match self {
             Self::Text(values) => match values.get(row).copied().flatten() {
-                Some(text) => json.push_str(&serde_json::Value::from(text).to_string()),
+                Some(text) => push_text(json, text),
                 None => json.push_str("null"),
             },
             Self::Int(values) => match values.get(row).copied().flatten() {
-                Some(int) => json.push_str(&int.to_string()),
+                Some(int) => drop(write!(json, "{int}")), // A string takes all that is written to it.
                 None => json.push_str("null"),
             },
             Self::Bytes(values) => match values.get(row).copied().flatten() {
@@ -183,6 +186,34 @@ impl Values<'_> {
     }
 }
 
+/// Writes text as JSON. Almost all of it is ids, in which nothing is escaped.
+fn push_text(json: &mut String, text: &str) {
+    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        json.push('"');
+        json.push_str(text);
+        json.push('"');
+    } else {
+        json.push_str(&serde_json::Value::from(text).to_string());
+    }
+}
+
 fn hex(nibble: u8) -> char {
     char::from_digit(u32::from(nibble), 16).unwrap_or('0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rows;
+
+    #[test]
+    fn json_is_json() {
+        let texts = ["plain", "quo\"te", "back\\slash", "new\nline", "ünïcode", ""];
+        let rows = Rows::of(texts, |rows, text| {
+            rows.text(text).opt_text(None).int(i64::MIN).bytes(&[0x0a, 0xff]);
+        });
+        let read: Vec<(String, Option<String>, i64, String)> = serde_json::from_str(&rows.to_json()).unwrap();
+        for (row, text) in read.into_iter().zip(texts) {
+            assert_eq!(row, (text.to_owned(), None, i64::MIN, "0aff".to_owned()));
+        }
+    }
 }

@@ -33,7 +33,7 @@ pub(super) use sandbox_columns;
 static LOCK: Statement = Statement::new(
     "lock sandboxes",
     concat!(
-        "SELECT s.life FROM {rows account_id text, sandbox_id text, at int} {each_lock sandboxes s: ",
+        "SELECT {now} FROM {rows account_id text, sandbox_id text, at int} {each_lock sandboxes s: ",
         lives_from!(),
         "}"
     ),
@@ -135,10 +135,11 @@ fn write<'a>(rows: &mut Rows<'a>, sandbox: &'a Sandbox) -> Answer<()> {
 
 impl Tx {
     /// Locks each sandbox's lives from the one in force at the instant (else the first) to the newest, then loads them
-    /// as they are now; in the order asked, lives ascending.
+    /// as they are now; in the order asked, lives ascending. [`StoreError::Again`](super::StoreError::Again) when a life
+    /// began between the two: it is not locked.
     pub async fn lock_sandboxes(&mut self, from: &[(AccountId, SandboxId, Timestamp)]) -> Answer<Vec<Sandbox>> {
-        self.lock(&LOCK, &from_rows(from)).await?;
-        self.sandboxes(from).await
+        let locked = self.lock(&LOCK, &from_rows(from)).await?;
+        locked.all_of(self.sandboxes(from).await?)
     }
 
     /// [`Tx::lock_sandboxes`] without the lock; with [`Timestamp::MAX`]: the newest life.

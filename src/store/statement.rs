@@ -9,7 +9,9 @@
 //! | `{set}`, `{set_r}` | `column = excluded.column` (`= r.column`) for those after the bar |
 //! | `{add key_days}` | `column = key_days.column + excluded.column` for those after the bar |
 //! | `{each leases l: condition}` | joins to every row of `r`, in its order, the rows of a table that match; `{each leases l by leases_unsettled: ...}` names the index, where a planner without statistics takes another |
-//! | `{each_lock ...}`, `{each_skip ...}` | the same, locking each row; skipping those that others hold |
+//! | `{each_lock ...}`, `{each_skip ...}` | the same, locking each row against other writers; skipping those that others hold |
+//! | `{each_share ...}`, `{each_alone ...}` | the same, holding each row against `each_alone` only; against all of these |
+//! | `{now}` | the server's clock in milliseconds, read after the row was locked; NULL where there is none |
 //! | `{found leases t: condition}` | the end of an `UPDATE leases AS t ... FROM {rows ...}` |
 //! | `{lock_share}` | holds the row against change, shared with others |
 //! | `{int 1}`, `{text 2}`, `{bytes 3}` | values given beside the rows, by their place |
@@ -34,6 +36,8 @@ pub(super) trait Words: Sync {
     fn found(matching: &Matching<'_>) -> String;
     /// A shared lock at the end of a query.
     fn lock_share() -> &'static str;
+    /// The server's clock in milliseconds.
+    fn now() -> &'static str;
 }
 
 /// The place of a dialect's expansion.
@@ -54,6 +58,10 @@ pub(super) enum Lock {
     Wait,
     /// Each that nobody else holds.
     Skip,
+    /// Each, beside all but [`Lock::Alone`].
+    Share,
+    /// Each, with nobody beside.
+    Alone,
 }
 
 /// Which rows of a table match a row of the row source.
@@ -125,6 +133,11 @@ impl Statement {
     /// A statement by name and text.
     pub(super) const fn new(name: &'static str, text: &'static str) -> Self {
         Self { name, text, embedded: OnceLock::new(), server: OnceLock::new() }
+    }
+
+    /// The text, before words are put in.
+    pub(super) const fn text(&self) -> &'static str {
+        self.text
     }
 
     /// The statement in a dialect's words; expanded once.
@@ -208,6 +221,9 @@ impl Expansion<'_> {
             "each" => self.each::<W>(Lock::None, rest),
             "each_lock" => self.each::<W>(Lock::Wait, rest),
             "each_skip" => self.each::<W>(Lock::Skip, rest),
+            "each_share" => self.each::<W>(Lock::Share, rest),
+            "each_alone" => self.each::<W>(Lock::Alone, rest),
+            "now" => W::now().to_owned(),
             "found" => W::found(&self.matching::<W>(rest)),
             "lock_share" => W::lock_share().to_owned(),
             // A word that is not known stays as it is, and the test that prepares every statement finds it.

@@ -22,16 +22,17 @@ static LIST: Statement = Statement::new(
     "SELECT t.token_id, t.role, t.host_id, t.name, t.created_at FROM tokens t WHERE t.token_id > {text 1}
     ORDER BY t.token_id LIMIT {int 2}",
 );
-static BY_SECRET: Statement = Statement::new(
-    "token by secret",
-    "SELECT t.token_id, t.role, t.host_id, t.name, t.created_at FROM tokens t WHERE t.secret_sha256 = {bytes 1}",
+static BY_SECRETS: Statement = Statement::new(
+    "tokens by secrets",
+    "SELECT r.ord, t.token_id, t.role, t.host_id, t.name, t.created_at FROM {rows secret_sha256 bytes}
+    {each tokens t: t.secret_sha256 = r.secret_sha256}",
 );
-static KEY_BY_SECRET: Statement = Statement::new(
-    "key by secret",
-    "SELECT k.account_id, k.key_id, k.read_only FROM keys k
-    WHERE k.secret_sha256 = {bytes 1} AND k.revoked_at IS NULL",
+static KEYS_BY_SECRETS: Statement = Statement::new(
+    "keys by secrets",
+    "SELECT r.ord, k.account_id, k.key_id, k.read_only FROM {rows secret_sha256 bytes}
+    {each keys k: k.secret_sha256 = r.secret_sha256 AND k.revoked_at IS NULL}",
 );
-pub(super) static STATEMENTS: &[&Statement] = &[&INSERT, &DELETE, &LIST, &BY_SECRET, &KEY_BY_SECRET];
+pub(super) static STATEMENTS: &[&Statement] = &[&INSERT, &DELETE, &LIST, &BY_SECRETS, &KEYS_BY_SECRETS];
 
 fn role_text(role: &TokenRole) -> (&'static str, Option<&HostId>) {
     match role {
@@ -77,15 +78,36 @@ impl Tx {
         all(self.fetch(&LIST, &values).await?, token)
     }
 
-    /// Whose secret has this SHA-256: a token's, or that of a key that is not revoked.
-    pub async fn bearer(&mut self, sha256: &[u8; 32]) -> Answer<Option<Bearer>> {
-        let values = [Value::Bytes(sha256)];
-        if let Some(found) = all(self.fetch(&BY_SECRET, &values).await?, token)?.into_iter().next() {
-            return Ok(Some(Bearer::Token(found)));
-        }
-        let keys = all(self.fetch(&KEY_BY_SECRET, &values).await?, |row| {
-            Ok(Bearer::Key { account: row.id()?, key: row.id()?, read_only: row.flag()? })
+    /// Whose secrets have these SHA-256, in their order: tokens', or those of keys that are not revoked.
+    pub async fn bearers(&mut self, digests: &[[u8; 32]]) -> Answer<Vec<Option<Bearer>>> {
+        let mut bearers: Vec<Option<Bearer>> = vec![None; digests.len()];
+        let tokens = all(self.fetch_rows(&BY_SECRETS, &secrets(digests), &[]).await?, |row| {
+            Ok((row.place()?, Bearer::Token(token(row)?)))
         })?;
-        Ok(keys.into_iter().next())
+        let known = tokens.len();
+        put(&mut bearers, tokens);
+        // Most callers are operators: customers' keys are asked for only when some are left.
+        if known < digests.len() {
+            let keys = all(self.fetch_rows(&KEYS_BY_SECRETS, &secrets(digests), &[]).await?, |row| {
+                Ok((row.place()?, Bearer::Key { account: row.id()?, key: row.id()?, read_only: row.flag()? }))
+            })?;
+            put(&mut bearers, keys);
+        }
+        Ok(bearers)
+    }
+}
+
+fn secrets(digests: &[[u8; 32]]) -> Rows<'_> {
+    Rows::of(digests, |rows, digest| {
+        rows.bytes(digest);
+    })
+}
+
+/// Puts what was found to its place; what is there stays.
+fn put(bearers: &mut [Option<Bearer>], found: Vec<(usize, Bearer)>) {
+    for (place, bearer) in found {
+        if let Some(slot) = bearers.get_mut(place) {
+            slot.get_or_insert(bearer);
+        }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Labels have few values: routes as they are written in the router, never paths; no account, no key.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus::core::Collector;
@@ -23,6 +24,57 @@ pub struct Metrics {
     shed: IntCounter,
     samples: IntCounterVec,
     admissions: IntCounterVec,
+    ledger: Arc<Mutex<LedgerMetrics>>,
+}
+
+/// What the ledger has counted since the process began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LedgerCounts {
+    /// Batches committed.
+    pub batches: u64,
+    /// Leases admitted.
+    pub admitted: u64,
+    /// Requests that the gate refused.
+    pub refused: u64,
+    /// Net cost that late samples added, in microdollars: billed, but beyond what was held for it.
+    pub late_micros: i64,
+    /// Cost that later rate cards added to what was held when they were added, in microdollars.
+    pub repriced_micros: i64,
+}
+
+/// The ledger's own counts, brought up to date at each look.
+#[derive(Debug)]
+struct LedgerMetrics {
+    batches: IntCounter,
+    admitted: IntCounter,
+    refused: IntCounter,
+    late_micros: IntGauge,
+    repriced_micros: IntGauge,
+}
+
+impl LedgerMetrics {
+    fn new() -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            batches: IntCounter::new("runtab_ledger_batches_total", "Batches committed.")?,
+            admitted: IntCounter::new("runtab_ledger_leases_total", "Leases admitted.")?,
+            refused: IntCounter::new("runtab_ledger_refusals_total", "Requests that the gate refused.")?,
+            late_micros: IntGauge::new("runtab_late_micros", "Net cost that late samples added, in microdollars.")?,
+            repriced_micros: IntGauge::new(
+                "runtab_repriced_micros",
+                "Cost that later rate cards added to what was held already, in microdollars.",
+            )?,
+        })
+    }
+
+    fn show(&self, counts: LedgerCounts) {
+        for (counter, count) in
+            [(&self.batches, counts.batches), (&self.admitted, counts.admitted), (&self.refused, counts.refused)]
+        {
+            counter.inc_by(count.saturating_sub(counter.get()));
+        }
+        self.late_micros.set(counts.late_micros);
+        self.repriced_micros.set(counts.repriced_micros);
+    }
 }
 
 impl Metrics {
@@ -38,6 +90,7 @@ impl Metrics {
             shed: IntCounter::new("runtab_http_shed_total", "Requests refused because too many were in flight.")?,
             samples: counters("runtab_samples_total", "Samples received, by what became of them.", &["outcome"])?,
             admissions: counters("runtab_admissions_total", "Admissions, by what the gate said.", &["outcome"])?,
+            ledger: Arc::new(Mutex::new(LedgerMetrics::new()?)),
             registry,
         };
         let build =
@@ -50,12 +103,22 @@ impl Metrics {
         metrics.register(metrics.samples.clone())?;
         metrics.register(metrics.admissions.clone())?;
         metrics.register(build)?;
+        metrics.register_ledger()?;
         metrics.register(ProcessCollector::for_self())?;
         Ok(metrics)
     }
 
     fn register(&self, collector: impl Collector + 'static) -> Result<(), prometheus::Error> {
         self.registry.register(Box::new(collector))
+    }
+
+    fn register_ledger(&self) -> Result<(), prometheus::Error> {
+        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        for counter in [&ledger.batches, &ledger.admitted, &ledger.refused] {
+            self.register(counter.clone())?;
+        }
+        self.register(ledger.late_micros.clone())?;
+        self.register(ledger.repriced_micros.clone())
     }
 
     /// A request has come; the returned guard counts it out again.
@@ -86,8 +149,11 @@ impl Metrics {
         self.admissions.with_label_values(&[outcome]).inc();
     }
 
-    /// All metrics in the Prometheus text format.
-    pub fn exposition(&self) -> Result<Vec<u8>, prometheus::Error> {
+    /// All metrics in the Prometheus text format, the ledger's counts as given.
+    pub fn exposition(&self, counts: LedgerCounts) -> Result<Vec<u8>, prometheus::Error> {
+        // Held while the text is made, so that two looks at once don't count one difference twice.
+        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        ledger.show(counts);
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
         Ok(text)
@@ -112,7 +178,7 @@ impl Drop for InFlight {
 mod tests {
     use std::time::Duration;
 
-    use super::Metrics;
+    use super::{LedgerCounts, Metrics};
 
     #[test]
     fn what_is_counted_is_shown() {
@@ -122,7 +188,9 @@ mod tests {
         metrics.samples("accepted", 5);
         metrics.admission("admitted");
         metrics.request_shed();
-        let text = String::from_utf8(metrics.exposition().unwrap()).unwrap();
+        let text =
+            String::from_utf8(metrics.exposition(LedgerCounts { admitted: 7, ..LedgerCounts::default() }).unwrap())
+                .unwrap();
         for line in [
             r#"runtab_http_requests_total{method="GET",route="/v1/accounts",status="200"} 1"#,
             r#"runtab_http_request_seconds_bucket{route="/v1/accounts",le="0.005"} 1"#,
@@ -130,10 +198,15 @@ mod tests {
             "runtab_http_shed_total 1",
             r#"runtab_samples_total{outcome="accepted"} 5"#,
             r#"runtab_admissions_total{outcome="admitted"} 1"#,
+            "runtab_ledger_leases_total 7",
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
         drop(guard);
-        assert!(String::from_utf8(metrics.exposition().unwrap()).unwrap().contains("in_flight 0"));
+        assert!(
+            String::from_utf8(metrics.exposition(LedgerCounts { admitted: 7, ..LedgerCounts::default() }).unwrap())
+                .unwrap()
+                .contains("in_flight 0")
+        );
     }
 }

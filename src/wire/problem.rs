@@ -253,7 +253,7 @@ impl Problem {
 impl From<Invalid> for Problem {
     fn from(invalid: Invalid) -> Self {
         let at = if invalid.pointer.is_empty() { "the body" } else { &invalid.pointer };
-        let detail = format!("{at} {}", invalid.detail);
+        let detail = format!("{at}: {}", invalid.detail);
         Self { pointer: Some(invalid.pointer), ..Self::new(Code::InvalidRequest, detail) }
     }
 }

@@ -14,10 +14,17 @@
 )]
 
 mod cases;
+mod crash;
+mod engines;
+#[cfg(test)]
+mod failover;
 mod golden;
 mod harness;
 #[cfg(test)]
 mod postgres;
 #[cfg(test)]
+mod sizes;
+#[cfg(test)]
 mod store;
 mod tidy;
+mod upgrade;

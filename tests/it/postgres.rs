@@ -41,6 +41,34 @@ impl Server {
         server
     }
 
+    /// A server of the test's own, to be stopped and started again.
+    pub(crate) fn own() -> Self {
+        Self::start()
+    }
+
+    /// Its `host:port`.
+    pub(crate) fn host(&self) -> String {
+        self.address.split_once('@').map_or_else(String::new, |(_, host)| host.to_owned())
+    }
+
+    /// Stops it as an administrator does in a hurry: every session is ended.
+    pub(crate) fn stop(&mut self) {
+        if let Some((child, _)) = &mut self.own {
+            // SIGINT is PostgreSQL's fast shutdown.
+            let pid = rustix::process::Pid::from_child(child);
+            rustix::process::kill_process(pid, rustix::process::Signal::INT).ok();
+            child.wait().ok();
+        }
+    }
+
+    /// Starts it again after [`Server::stop`], on the same port; returns when it answers.
+    pub(crate) async fn start_again(&mut self) {
+        let port = self.address.rsplit_once(':').unwrap().1.to_owned();
+        let (child, home) = self.own.as_mut().unwrap();
+        *child = run(&home.path().join("data"), &port);
+        self.connect().await;
+    }
+
     fn start() -> Self {
         let home = tempfile::tempdir().unwrap();
         let data = home.path().join("data");
@@ -52,20 +80,7 @@ impl Server {
         let made = command("initdb", user).arg("-D").arg(&data).args(init).output().unwrap();
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut server = command("postgres", user);
-        server.arg("-D").arg(&data).args(["-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
-        for setting in [
-            "listen_addresses=127.0.0.1",
-            "unix_socket_directories=",
-            "fsync=off",
-            "full_page_writes=off",
-            "synchronous_commit=off",
-            "shared_buffers=32MB",
-            "max_connections=100",
-        ] {
-            server.args(["-c", setting]);
-        }
-        let child = server.spawn().unwrap();
+        let child = run(&data, &port.to_string());
         Self { address: format!("postgres://postgres@127.0.0.1:{port}"), own: Some((child, home)) }
     }
 
@@ -93,17 +108,29 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Some((child, _)) = &mut self.own {
-            // SIGINT is PostgreSQL's fast shutdown.
-            let pid = rustix::process::Pid::from_child(child);
-            rustix::process::kill_process(pid, rustix::process::Signal::INT).ok();
-            child.wait().ok();
-        }
+        self.stop();
     }
 }
 
+fn run(data: &Path, port: &str) -> Child {
+    let mut server = command("postgres", other_user());
+    server.arg("-D").arg(data).args(["-p", port]).stdout(Stdio::null()).stderr(Stdio::null());
+    for setting in [
+        "listen_addresses=127.0.0.1",
+        "unix_socket_directories=",
+        "fsync=off",
+        "full_page_writes=off",
+        "synchronous_commit=off",
+        "shared_buffers=32MB",
+        "max_connections=100",
+    ] {
+        server.args(["-c", setting]);
+    }
+    server.spawn().unwrap()
+}
+
 /// User and group to run the server as, when this is root: PostgreSQL refuses to run as root.
-fn other_user() -> Option<(u32, u32)> {
+pub(crate) fn other_user() -> Option<(u32, u32)> {
     if !rustix::process::getuid().is_root() {
         return None;
     }
@@ -117,7 +144,7 @@ fn other_user() -> Option<(u32, u32)> {
 }
 
 /// A program of the newest PostgreSQL installed, else whatever the path finds.
-fn command(program: &str, user: Option<(u32, u32)>) -> Command {
+pub(crate) fn command(program: &str, user: Option<(u32, u32)>) -> Command {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = versions.map(|version| version.path().join("bin").join(program)).collect();
     found.retain(|path| path.exists());

@@ -1,10 +1,19 @@
 //! What must always hold of the meters: properties against slow models that are written from the specification.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "tests"
+)]
 
 mod cases;
+mod gate;
 mod kept;
 mod meter;
+mod money;
 mod naive;
+mod naive_storage;
 mod pages;
 mod storage;
 mod world;

@@ -12,7 +12,7 @@ use runtab::domain::time::{Span, Timestamp};
 use runtab::domain::units::MebiBytes;
 use runtab::domain::usage::Usage;
 
-use crate::naive;
+use crate::naive_storage;
 use crate::world::{list_micros, midnight, prices, ts};
 
 fn key(index: u8) -> KeyId {
@@ -95,7 +95,7 @@ impl Kept {
 
     fn check(&self) {
         let deleted_at = self.deleted_at.map(Timestamp::ms);
-        assert_eq!(self.posted, naive::storage(&self.reports, deleted_at, &self.holders));
+        assert_eq!(self.posted, naive_storage::storage(&self.reports, deleted_at, &self.holders));
         let mut sorted = self.reports.clone();
         sorted.sort_by_key(|report| report.at);
         assert_eq!(self.posted, evaluate(&sorted, self.deleted_at, &self.holders).unwrap());

@@ -1,6 +1,7 @@
 //! Probes, metrics, the API document and the test clock.
 
 use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -11,6 +12,7 @@ use crate::http::auth::Admin;
 use crate::http::extract::{JsonBody, NoQuery};
 use crate::http::problem::{Answer, Failure};
 use crate::http::{Shared, openapi_json};
+use crate::telemetry::metrics::LedgerCounts;
 use crate::wire::problem::{Code, Problem};
 use crate::wire::test_clock::TestClock;
 
@@ -38,8 +40,19 @@ pub(in crate::http) async fn ready(State(state): State<Shared>) -> Answer {
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"),
         (status = 500, description = "A fault of ours.", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn metrics(State(state): State<Shared>) -> Answer {
-    let text = state.metrics.exposition().map_err(|error| Failure::internal(&error))?;
+    let text = state.metrics.exposition(counts(&state)).map_err(|error| Failure::internal(&error))?;
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}
+
+fn counts(state: &Shared) -> LedgerCounts {
+    let tally = state.ledger.tally();
+    LedgerCounts {
+        batches: tally.batches.load(Ordering::Relaxed),
+        admitted: tally.admitted.load(Ordering::Relaxed),
+        refused: tally.refused.load(Ordering::Relaxed),
+        late_micros: tally.late_micros.load(Ordering::Relaxed),
+        repriced_micros: tally.repriced_micros.load(Ordering::Relaxed),
+    }
 }
 
 /// This document.

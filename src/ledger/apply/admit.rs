@@ -6,6 +6,7 @@ use super::super::command::{AdmitRequest, Admitted, CommandError, LeaseRequest};
 use super::super::working_set::WorkingSet;
 use super::{Applied, invalid, lease_conflict};
 use crate::domain::admission::{self, Ask, Standing};
+use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, KeyId, LeaseId, SandboxId};
 use crate::domain::lease::{Asked, CLOCK_TOLERANCE_MS, End, EndReason, Lease, START_BACK_MS_MAX};
 use crate::domain::limits::DayTotals;
@@ -22,6 +23,17 @@ struct Replacement {
     before: Lease,
     after: Lease,
     change: UsageByHour,
+}
+
+/// What a request's replacements change of what the gate reads.
+#[derive(Default)]
+struct Given<'a> {
+    /// Added to days.
+    days: BTreeMap<(KeyId, Day), DayTotals>,
+    /// The account's grants after them.
+    grants: Vec<Grant>,
+    /// Leases as their ends leave them.
+    ended: BTreeMap<&'a LeaseId, &'a Lease>,
 }
 
 impl WorkingSet {
@@ -129,6 +141,7 @@ impl WorkingSet {
         let around = self.readings_of(&before);
         let (meter, change) = before.meter.move_end(&before.terms(&prices), &after.terms(&prices), &around)?;
         after.meter = meter;
+        self.settle_if_over(&mut after);
         Ok(Replacement { before, after, change })
     }
 
@@ -138,40 +151,34 @@ impl WorkingSet {
         Ok(())
     }
 
-    /// Asks the gate. What replaced leases give back counts.
+    /// Asks the gate. What replaced leases give back counts, and the free time that their ends draw.
     fn decide(&self, account: &AccountId, key: &KeyId, asks: &[Ask], replaced: &[Replacement]) -> Applied<()> {
-        let mut given: BTreeMap<(KeyId, Day), DayTotals> = BTreeMap::new();
         let prices = self.prices(account);
+        let mut given = Given { grants: self.grants.get(account).cloned().unwrap_or_default(), ..Given::default() };
         for Replacement { before, after, change } in replaced {
-            for (day, used) in change.by_day()? {
-                let sum = given.entry((before.key.clone(), day)).or_default();
+            for (day, used) in self.net_by_day(before, change, &mut given.grants)? {
+                let sum = given.days.entry((before.key.clone(), day)).or_default();
                 sum.used = sum.used.plus(used)?;
             }
             for (lease, sign) in [(before, -1), (after, 1)] {
                 for (day, held) in lease.hold(&prices)? {
-                    let sum = given.entry((before.key.clone(), day)).or_default();
+                    let sum = given.days.entry((before.key.clone(), day)).or_default();
                     sum.reserved = if sign > 0 { sum.reserved.plus(held)? } else { sum.reserved.minus(held)? };
                 }
             }
+            given.ended.insert(&before.id, after);
         }
-        let ended: BTreeMap<&LeaseId, &Lease> = replaced.iter().map(|one| (&one.before.id, &one.after)).collect();
-        self.ask_gate(account, key, asks, &given, &ended)
+        self.ask_gate(account, key, asks, &given)
     }
 
-    /// Asks the gate about windows; `given` is added to the days, `ended` leases stand as told there.
-    pub(super) fn ask_gate(
-        &self,
-        account: &AccountId,
-        key: &KeyId,
-        asks: &[Ask],
-        given: &BTreeMap<(KeyId, Day), DayTotals>,
-        ended: &BTreeMap<&LeaseId, &Lease>,
-    ) -> Applied<()> {
+    /// Asks the gate about windows, as if what is `given` had been carried out.
+    fn ask_gate(&self, account: &AccountId, key: &KeyId, asks: &[Ask], given: &Given<'_>) -> Applied<()> {
         let owner = self.accounts.get(account).ok_or(CommandError::NotFound("account"))?;
         let (mut key_days, mut account_days) = (BTreeMap::new(), BTreeMap::new());
         for day in asks.iter().flat_map(|ask| ask.window.by_day().map(|(day, _)| day)) {
-            let mine = given.get(&(key.clone(), day)).copied().unwrap_or_default();
+            let mine = given.days.get(&(key.clone(), day)).copied().unwrap_or_default();
             let all = given
+                .days
                 .iter()
                 .filter(|((_, on), _)| *on == day)
                 .try_fold(DayTotals::default(), |sum, (_, add)| sum.plus(*add))?;
@@ -181,11 +188,11 @@ impl WorkingSet {
         let mut others = Vec::new();
         for ask in asks {
             for lease in self.leases_of(account, &ask.sandbox) {
-                let stands = ended.get(&lease.id).copied().unwrap_or(lease);
+                let stands = given.ended.get(&lease.id).copied().unwrap_or(lease);
                 others.push((ask.sandbox.clone(), lease.id.clone(), stands.effective()));
             }
         }
-        let no_grants = Vec::new();
+        let unmetered = if owner.card_on_file { BTreeMap::new() } else { self.unmetered_ms(account, &given.ended)? };
         let standing = Standing {
             account: owner,
             key: self.keys.get(&(account.clone(), key.clone())),
@@ -194,19 +201,25 @@ impl WorkingSet {
             key_days: &key_days,
             account_days: &account_days,
             cover: self.rules.cover,
-            grants: self.grants.get(account).unwrap_or(&no_grants),
-            unmetered_ms: &if owner.card_on_file { BTreeMap::new() } else { self.unmetered_ms(account, ended)? },
+            grants: &given.grants,
+            unmetered_ms: &unmetered,
         };
         admission::decide(asks, &standing)?.map_err(CommandError::from)
     }
 
-    /// Unmetered time of all leases of an account, by day.
+    /// Asks the gate about what an extension adds to a lease.
+    pub(super) fn ask_for_more(&self, account: &AccountId, key: &KeyId, ask: Ask) -> Applied<()> {
+        let grants = self.grants.get(account).cloned().unwrap_or_default();
+        self.ask_gate(account, key, &[ask], &Given { grants, ..Given::default() })
+    }
+
+    /// Unmetered time of all leases of an account, by day; what an end has posted has drawn its free time already.
     fn unmetered_ms(&self, account: &AccountId, ended: &BTreeMap<&LeaseId, &Lease>) -> Applied<BTreeMap<Day, i64>> {
         let mut days: BTreeMap<Day, i64> = BTreeMap::new();
         for ((owner, id), lease) in &self.leases {
             let lease = ended.get(id).copied().unwrap_or(lease);
             if owner == account && !lease.is_settled(self.now) {
-                for (day, part) in lease.unmetered().by_day() {
+                for (day, part) in lease.unposted().by_day() {
                     let sum = days.entry(day).or_default();
                     *sum = sum.checked_add(part.length_ms()).ok_or(crate::domain::Overflow)?;
                 }

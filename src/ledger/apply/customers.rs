@@ -9,6 +9,7 @@ use super::{Applied, id_conflict, invalid};
 use crate::domain::customer::{Account, AccountStatus, Key};
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, GrantId, KeyId};
+use crate::domain::lease::START_BACK_MS_MAX;
 use crate::domain::rate_card::RateCardEntry;
 
 /// The id of the grant that a new account gets.
@@ -31,7 +32,7 @@ impl WorkingSet {
             created_at: self.now,
         };
         self.accounts.insert(account.id.clone(), account.clone());
-        self.changes.accounts.insert(account.id.clone(), account.clone());
+        self.changes.accounts_added.insert(account.id.clone(), account.clone());
         if self.rules.welcome_ms > 0 {
             let id = GrantId::parse(WELCOME).map_err(|bad| invalid("", bad.to_string()))?;
             self.add_grant(Grant {
@@ -57,8 +58,10 @@ impl WorkingSet {
         account.status = command.status.unwrap_or(account.status);
         account.daily_limit = command.daily_limit.unwrap_or(account.daily_limit);
         if account.daily_limit.is_some() && account.counted_from.is_none() {
-            account.counted_from = Some(self.now.day());
-            self.changes.accounts_counted_from.insert(account.id.clone(), self.now.day());
+            // A lease may still start a while back, so in the day before.
+            let first = self.now.near(START_BACK_MS_MAX.saturating_neg()).day();
+            account.counted_from = Some(first);
+            self.changes.accounts_counted_from.insert(account.id.clone(), first);
         }
         self.accounts.insert(account.id.clone(), account.clone());
         self.changes.accounts.insert(account.id.clone(), account.clone());

@@ -84,17 +84,22 @@ impl WorkingSet {
     pub(super) fn finish_end(&mut self, before: &Lease, mut after: Lease, change: &UsageByHour) -> Applied<Lease> {
         self.close(&mut after)?;
         self.post_compute(&mut after, change, false)?;
-        if after.settled_at.is_none() {
-            after.settles_at = after.effective_end().near(self.rules.settle_after_ms);
-            if after.unmetered().is_empty() {
-                after.settled_at = Some(self.now);
-            } else if self.now >= after.settles_at {
-                after.settled_at = Some(after.settles_at);
-            }
-        }
+        self.settle_if_over(&mut after);
         self.post_hold(Some(before), &after)?;
         self.put_lease(after.clone());
         Ok(after)
+    }
+
+    /// Settles a lease whose end was told, where a sample has reached the end or its time to settle has passed.
+    pub(super) fn settle_if_over(&self, ended: &mut Lease) {
+        if ended.settled_at.is_none() {
+            ended.settles_at = ended.effective_end().near(self.rules.settle_after_ms);
+            if ended.unmetered().is_empty() {
+                ended.settled_at = Some(self.now);
+            } else if self.now >= ended.settles_at {
+                ended.settled_at = Some(ended.settles_at);
+            }
+        }
     }
 
     /// Accepted readings of a lease around what this batch looks at: those that were loaded, else those of its row.

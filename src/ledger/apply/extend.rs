@@ -1,7 +1,5 @@
 //! Extending: the added window passes the same gate as a new lease.
 
-use std::collections::BTreeMap;
-
 use super::super::command::{CommandError, ExtendLease};
 use super::super::working_set::WorkingSet;
 use super::{Applied, invalid, lease_conflict};
@@ -44,7 +42,7 @@ impl WorkingSet {
             max_cost: command.max_cost,
             disk: self.disk(&command.account, &lease.sandbox),
         };
-        self.ask_gate(&command.account, &lease.key, &[ask], &BTreeMap::new(), &BTreeMap::new())?;
+        self.ask_for_more(&command.account, &lease.key, ask)?;
         self.extensions.insert(key, extension.clone());
         self.changes.extensions.push(extension);
         self.lengthen(&lease, end)

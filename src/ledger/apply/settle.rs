@@ -52,13 +52,14 @@ impl WorkingSet {
         Ok(())
     }
 
-    /// Settles every loaded lease of an account whose time has come. Answers how many.
+    /// Settles every locked lease of an account whose time has come. Answers how many.
     pub fn settle_due(&mut self, account: &AccountId) -> Result<usize, Fault> {
         let due: Vec<LeaseKey> = self
             .leases
             .iter()
-            .filter(|((owner, _), lease)| {
-                owner == account && lease.settled_at.is_none() && self.now >= lease.settles_at
+            .filter(|(key, lease)| {
+                let due = lease.settled_at.is_none() && self.now >= lease.settles_at;
+                key.0 == *account && due && self.locked.contains(*key)
             })
             .map(|(key, _)| key.clone())
             .collect();

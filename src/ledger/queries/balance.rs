@@ -27,7 +27,7 @@ const GRANTS_MAX: i64 = 10_000;
 impl Ledger {
     /// Where an account stands; `None` when there is none of that id.
     pub async fn balance(&self, account: &AccountId) -> Answer<Option<Balance>> {
-        let mut tx = self.snapshot().await?;
+        let mut tx = self.report().await?;
         let Some(owner) = tx.accounts(&[account.clone()].into()).await.map_err(told)?.pop() else { return Ok(None) };
         self.read_balance(&mut tx, &owner).await.map(Some).map_err(told)
     }

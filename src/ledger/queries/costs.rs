@@ -36,7 +36,7 @@ impl Ledger {
         let periods = periods(&query)?;
         let mut tx = match &query.account {
             Some(account) => self.snapshot_of(account).await?,
-            None => self.snapshot().await?,
+            None => self.report().await?,
         };
         let found = tx.usage_grouped(&usage_query(&query)).await.map_err(told)?;
         if i64::try_from(found.len()).is_ok_and(|count| count >= SUMMED_ROWS_MAX) {

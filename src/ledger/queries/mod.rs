@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::batch::told;
 use super::command::{CommandError, Page, Principal, Role, Token};
 use super::view::{CardsInForce, Listed};
-use super::{Answer, Ledger};
+use super::{Answer, Ledger, ask};
 use crate::domain::cost::Priced;
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
@@ -22,7 +22,7 @@ use crate::domain::id::{AccountId, KeyId};
 use crate::domain::lease::HourTotals;
 use crate::domain::rate_card::{PriceBook, RateCardEntry};
 use crate::domain::time::Day;
-use crate::store::shapes::{Bearer, TokenRecord, TokenRole};
+use crate::store::shapes::{TokenRecord, TokenRole};
 use crate::store::{StoreError, Tx};
 
 /// Cuts a list that was asked for one more row than wanted, and says where the next page begins.
@@ -49,9 +49,14 @@ impl Ledger {
         self.engine.store.read().await.map_err(told)
     }
 
-    /// A snapshot for reading what belongs to an account; not found when there is none of that id.
+    /// A snapshot for lists, costs and balances: of the read replica, where there is one.
+    async fn report(&self) -> Answer<Tx> {
+        self.engine.store.read_reports().await.map_err(told)
+    }
+
+    /// A snapshot for a report of what belongs to an account; not found when there is none of that id.
     async fn snapshot_of(&self, account: &AccountId) -> Answer<Tx> {
-        let mut tx = self.snapshot().await?;
+        let mut tx = self.report().await?;
         match tx.accounts(&[account.clone()].into()).await.map_err(told)?.pop() {
             Some(_) => Ok(tx),
             None => Err(CommandError::NotFound("account")),
@@ -71,19 +76,12 @@ impl Ledger {
 
     /// Whose secret has this SHA-256; `None` for nobody's, a revoked one's too.
     pub async fn authenticate(&self, sha256: [u8; 32]) -> Answer<Option<Principal>> {
-        let mut tx = self.snapshot().await?;
-        let bearer = tx.bearer(&sha256).await.map_err(told)?;
-        Ok(bearer.map(|bearer| match bearer {
-            Bearer::Token(TokenRecord { role: TokenRole::Admin, .. }) => Principal::Admin,
-            Bearer::Token(TokenRecord { role: TokenRole::ControlPlane, .. }) => Principal::ControlPlane,
-            Bearer::Token(TokenRecord { role: TokenRole::Host(host), .. }) => Principal::Host(host),
-            Bearer::Key { account, key, read_only } => Principal::Customer { account, key, read_only },
-        }))
+        ask(&self.callers, sha256).await
     }
 
     /// Accounts by id.
     pub async fn accounts(&self, page: Page) -> Answer<Listed<Account>> {
-        let mut tx = self.snapshot().await?;
+        let mut tx = self.report().await?;
         let found = tx.list_accounts(page.after.as_deref(), one_more(&page)).await.map_err(told)?;
         Ok(listed(found, page.limit, |account| account.id.to_string()))
     }
@@ -116,7 +114,7 @@ impl Ledger {
 
     /// Rate cards: the default ones by day, then those of accounts. The first is `list`, which is in the settings.
     pub async fn rate_cards(&self, page: Page) -> Answer<Listed<RateCardEntry>> {
-        let mut tx = self.snapshot().await?;
+        let mut tx = self.report().await?;
         let after = page.after.as_deref().and_then(|text| text.rsplit_once('/'));
         let after =
             after.and_then(|(scope, day)| Some((AccountId::parse(scope).ok(), Day::from_index(day.parse().ok()?)?)));

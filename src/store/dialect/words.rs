@@ -19,13 +19,16 @@ impl Words for Sqlite {
 
     fn rows(columns: &[Column<'_>]) -> String {
         let values = columns.iter().enumerate().map(|(place, column)| {
-            let value = format!("value ->> '$[{place}]'");
+            let value = format!("given.cells ->> '$[{place}]'");
             match column.kind {
                 Kind::Text | Kind::Int => format!("{value} AS {}", column.name),
                 Kind::Bytes => format!("unhex({value}) AS {}", column.name),
             }
         });
-        format!("(SELECT key + 1 AS ord, {} FROM json_each($1)) AS r", values.collect::<Vec<_>>().join(", "))
+        // `value` is made anew each time it is named, once a column: so each row is taken out of the text once and kept,
+        // as JSONB, which no column has to parse again.
+        let given = "WITH given AS MATERIALIZED (SELECT key + 1 AS ord, value AS cells FROM jsonb_each($1))";
+        format!("({given} SELECT given.ord, {} FROM given) AS r", values.collect::<Vec<_>>().join(", "))
     }
 
     fn parameter(number: usize, _: Kind) -> String {
@@ -45,6 +48,10 @@ impl Words for Sqlite {
 
     fn lock_share() -> &'static str {
         ""
+    }
+
+    fn now() -> &'static str {
+        "NULL"
     }
 }
 
@@ -71,6 +78,8 @@ impl Words for Postgres {
             Lock::None => "",
             Lock::Wait => " FOR NO KEY UPDATE",
             Lock::Skip => " FOR NO KEY UPDATE SKIP LOCKED",
+            Lock::Share => " FOR KEY SHARE",
+            Lock::Alone => " FOR UPDATE",
         };
         // OFFSET 0 keeps the planner from merging the sub-select into the query and turning the join around.
         format!(
@@ -88,6 +97,10 @@ impl Words for Postgres {
 
     fn lock_share() -> &'static str {
         "FOR SHARE"
+    }
+
+    fn now() -> &'static str {
+        "FLOOR(EXTRACT(EPOCH FROM CLOCK_TIMESTAMP()) * 1000)::bigint"
     }
 }
 

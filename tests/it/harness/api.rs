@@ -102,6 +102,12 @@ impl Api {
         self.raw(method, path, &[("content-type", "application/json")], body.into()).await.json()
     }
 
+    /// Sends a JSON body to an engine that may not be there; nothing when no whole answer came.
+    pub(crate) async fn attempt(&self, method: &str, path: &str, body: &Value) -> Option<Answer> {
+        let headers = [("content-type", "application/json")];
+        self.try_raw(method, path, &headers, body.to_string().into()).await.ok().map(Raw::json)
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.raw("GET", path, &[], Vec::new()).await.json()
     }

@@ -20,6 +20,13 @@ pub(crate) struct Database {
     _keep: Box<dyn Any + Send>,
 }
 
+impl Database {
+    /// One that somebody else keeps.
+    pub(crate) fn at(url: String) -> Self {
+        Self { url, _keep: Box::new(()) }
+    }
+}
+
 impl Backend {
     /// A new empty database.
     pub(crate) async fn database(self) -> Database {

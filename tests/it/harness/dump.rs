@@ -12,6 +12,22 @@ pub(crate) async fn dump(database: &str) -> String {
     }
 }
 
+/// The same of the named tables only.
+pub(crate) async fn dump_tables(database: &str, names: &[&str]) -> String {
+    let all = dump(database).await;
+    let mut text = String::new();
+    let mut wanted = false;
+    for line in all.lines() {
+        // A table's name stands alone on its line; a row has parentheses or commas.
+        let is_name = line.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_') && !line.is_empty();
+        wanted = if is_name { names.contains(&line) } else { wanted };
+        if wanted {
+            text.extend([line, "\n"]);
+        }
+    }
+    text
+}
+
 async fn dump_sqlite(path: &str) -> String {
     let mut database = SqliteConnection::connect(&format!("sqlite://{path}?mode=ro")).await.expect("the database");
     let tables: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")

@@ -23,7 +23,7 @@ pub(crate) struct Engine {
 }
 
 /// One process; killed (SIGKILL) and waited for on drop.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     base: String,
     /// Kept open, or the program's next line would fail.
@@ -31,8 +31,11 @@ struct Process {
 }
 
 impl Process {
-    fn start(database: &str, now: Time, environment: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(PROGRAM)
+    /// Starts an engine and waits until it listens.
+    pub(crate) fn start(database: &str, now: Time, environment: &[(&str, &str)]) -> Self {
+        // A full disk is made by a limit on files, which is a signal to those that don't ignore it.
+        let mut child = Command::new("sh")
+            .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", PROGRAM])
             .args(["serve", "--listen", "127.0.0.1:0", "--database", database, "--test-clock", &now.to_string()])
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
@@ -48,6 +51,22 @@ impl Process {
         }
         let base = line.trim_start_matches("listening on ").trim_end().to_owned();
         Self { child, base, _stdout: stdout }
+    }
+
+    /// Where it listens: `http://ADDRESS:PORT`.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Asks it to stop (SIGTERM).
+    pub(crate) fn terminate(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a child can be asked to stop");
+    }
+
+    /// Waits for its end; whether it ended well.
+    pub(crate) fn wait(mut self) -> bool {
+        self.child.wait().expect("a child can be waited for").success()
     }
 }
 
@@ -66,7 +85,11 @@ impl Engine {
 
     /// The same with environment variables set.
     pub(crate) async fn start_with(backend: Backend, now: Time, environment: &[(&str, &str)]) -> Self {
-        let database = backend.database().await;
+        Self::on(backend.database().await, now, environment)
+    }
+
+    /// The same on a given database.
+    pub(crate) fn on(database: Database, now: Time, environment: &[(&str, &str)]) -> Self {
         let process = Process::start(&database.url, now, environment);
         let token = create_token(&database.url, &["--role", "admin"]);
         let admin = Api::new(&process.base, Some(&token));
@@ -142,6 +165,13 @@ impl Engine {
         self.admin.with_token(None)
     }
 
+    /// From now on files of the engine can't grow beyond so many bytes; `None`: without end again.
+    pub(crate) fn limit_files(&self, bytes: Option<u64>) {
+        let limit = rustix::process::Rlimit { current: bytes, maximum: None };
+        let pid = rustix::process::Pid::from_child(&self.process.child);
+        rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, limit).expect("a limit");
+    }
+
     /// The database, as `--database` takes it.
     pub(crate) fn database(&self) -> &str {
         &self.database.url
@@ -181,7 +211,7 @@ impl Engine {
 }
 
 /// Makes an operator token with the program's own command.
-fn create_token(database: &str, role: &[&str]) -> String {
+pub(crate) fn create_token(database: &str, role: &[&str]) -> String {
     let output = Command::new(PROGRAM)
         .args(["token", "create", "--database", database])
         .args(role)

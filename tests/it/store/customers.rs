@@ -67,22 +67,22 @@ pub(crate) async fn a_key_keeps_its_secret_until_it_is_rotated(database: Databas
     save(&database, &changes).await.unwrap();
     let found = Bearer::Key { account: id.0.clone(), key: id.1.clone(), read_only: true };
     let mut tx = database.store.read().await.unwrap();
-    assert_eq!(tx.bearer(&[1; 32]).await.unwrap(), Some(found.clone()));
+    assert_eq!(tx.bearers(&[[1; 32]]).await.unwrap(), [Some(found.clone())]);
     drop(tx);
 
     let mut changes = Changes::default();
     changes.key_secrets.insert(id.clone(), [2; 32]);
     save(&database, &changes).await.unwrap();
     let mut tx = database.store.read().await.unwrap();
-    assert_eq!(tx.bearer(&[1; 32]).await.unwrap(), None);
-    assert_eq!(tx.bearer(&[2; 32]).await.unwrap(), Some(found));
+    assert_eq!(tx.bearers(&[[1; 32]]).await.unwrap(), [None]);
+    assert_eq!(tx.bearers(&[[2; 32]]).await.unwrap(), [Some(found)]);
     drop(tx);
 
     let mut changes = Changes::default();
     changes.keys.insert(id.clone(), Key { revoked_at: Some(at(9)), ..renamed });
     save(&database, &changes).await.unwrap();
     let mut tx = database.store.read().await.unwrap();
-    assert_eq!(tx.bearer(&[2; 32]).await.unwrap(), None);
+    assert_eq!(tx.bearers(&[[2; 32]]).await.unwrap(), [None]);
     drop(tx);
 
     let mut changes = Changes::default();
@@ -165,11 +165,11 @@ pub(crate) async fn tokens_are_found_by_secret(database: Database) {
     let mut tx = database.store.begin(Lane::Decision).await.unwrap();
     assert_eq!(tx.list_tokens(None, 2).await.unwrap(), tokens[..2]);
     assert_eq!(tx.list_tokens(Some("t2"), 2).await.unwrap(), tokens[2..]);
-    assert_eq!(tx.bearer(&[3; 32]).await.unwrap(), Some(Bearer::Token(tokens[2].clone())));
-    assert_eq!(tx.bearer(&[9; 32]).await.unwrap(), None);
+    assert_eq!(tx.bearers(&[[3; 32]]).await.unwrap(), [Some(Bearer::Token(tokens[2].clone()))]);
+    assert_eq!(tx.bearers(&[[9; 32]]).await.unwrap(), [None]);
     assert!(tx.delete_token(&tokens[2].id).await.unwrap());
     assert!(!tx.delete_token(&tokens[2].id).await.unwrap());
-    assert_eq!(tx.bearer(&[3; 32]).await.unwrap(), None);
+    assert_eq!(tx.bearers(&[[3; 32]]).await.unwrap(), [None]);
 }
 
 pub(crate) async fn lists_go_on_after_the_last_one_seen(database: Database) {

@@ -88,6 +88,7 @@ contract! {
     pages::evidence_is_append_only,
     schema::migrating_again_changes_nothing,
     schema::an_edited_migration_is_refused,
+    schema::a_newer_migration_is_refused_where_it_takes_away,
     schema::every_statement_goes_by_a_key,
     schema::statements_go_by_their_index,
     schema::a_dropped_batch_is_undone,
@@ -109,5 +110,13 @@ async fn postgres_lets_two_engines_settle_different_leases() {
     let server = crate::postgres::Server::shared();
     let database = Database::at(server.database().await).await;
     leases::due_leases_that_others_hold_are_passed_over(&database).await;
+    database.store.close().await;
+}
+
+#[tokio::test]
+async fn postgres_keeps_evidence_by_month() {
+    let server = crate::postgres::Server::shared();
+    let database = Database::at(server.database().await).await;
+    pages::a_month_of_evidence_is_archived_whole(&database).await;
     database.store.close().await;
 }

@@ -117,3 +117,38 @@ pub(crate) async fn evidence_is_append_only(database: Database) {
     }
     assert_eq!(around(&database, probe(Some("l"), false, 0, 0)).await, [1]);
 }
+
+/// Evidence of a month is in a table of its own, which can be taken out whole, and nothing else can.
+pub(crate) async fn a_month_of_evidence_is_archived_whole(database: &Database) {
+    // November 2026, far from the months that are made ahead of today.
+    let first = 1_793_491_200_000 / MINUTE_MS;
+    assert!(database.run("SELECT make_evidence_month('1999-01')").await.is_ok());
+    let old = 915_148_800_000 / MINUTE_MS;
+    for (number, minute) in [(1, old), (2, first), (3, first + 5)] {
+        let pages = vec![page(Some("l"), number, minute, minute, None)];
+        save(database, &Changes { pages, ..Changes::default() }).await.unwrap();
+    }
+    let month = "evidence.sample_pages_1999_01";
+    for table in ["sample_pages", month, "evidence.sample_pages_any"] {
+        for sql in
+            [format!("UPDATE {table} SET number = 9"), format!("DELETE FROM {table}"), format!("TRUNCATE {table}")]
+        {
+            let error = database.run(&sql).await.unwrap_err().to_string();
+            assert!(error.contains("append-only"), "{sql}: {error}");
+        }
+    }
+    assert_eq!(around(database, probe(Some("l"), false, first + 9, first + 9)).await, [2, 3]);
+    assert_eq!(around(database, probe(Some("l"), false, old, old)).await, [1, 2]);
+    // Others write on meanwhile, but for an instant; made again, nothing changes.
+    database.run(&format!("ALTER TABLE sample_pages DETACH PARTITION {month}")).await.unwrap();
+    database.run("SELECT make_evidence_month('1999-01')").await.unwrap();
+    assert_eq!(around(database, probe(Some("l"), false, old, old)).await, [2, 3]);
+    assert!(database.run(&format!("DELETE FROM {month}")).await.is_err(), "not even now");
+    database.run(&format!("DROP TABLE {month}")).await.unwrap();
+    // What comes later is kept with the rest, and the month is then made no more.
+    let pages = vec![page(Some("l"), 4, old, old, None)];
+    save(database, &Changes { pages, ..Changes::default() }).await.unwrap();
+    database.run("SELECT make_evidence_month('1999-01')").await.unwrap();
+    assert_eq!(around(database, probe(Some("l"), false, old, old)).await, [2, 4]);
+    database.store.make_months().await.unwrap();
+}
