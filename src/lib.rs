@@ -7,6 +7,7 @@
 // layer 0: pure
 pub mod domain;
 // layer 1: adapters
+pub mod report;
 pub mod store;
 // layer 2: load, apply, save
 pub mod ledger;

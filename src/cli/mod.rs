@@ -4,6 +4,7 @@
 //! status is 0 when the command did what it says, 1 when it could not, 2 when the command line itself is wrong.
 
 pub mod bench;
+pub mod close;
 pub mod demo;
 pub mod format;
 pub mod migrate;
@@ -11,6 +12,7 @@ pub mod openapi;
 pub mod replay;
 pub mod serve;
 pub mod token;
+pub mod verify;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -55,6 +57,10 @@ enum Command {
     Token(token::TokenArgs),
     /// Bring a database's tables up to date
     Migrate(migrate::MigrateArgs),
+    /// Close a month: make its invoices final
+    Close(close::CloseArgs),
+    /// Compute everything again from the evidence, and say what differs
+    Verify(verify::VerifyArgs),
     /// Print the OpenAPI document of the API
     Openapi,
     /// Meter real processes on this machine and watch their tab, with nothing to set up
@@ -123,6 +129,8 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Serve(args) => block_on(serve::run(args)),
         Command::Token(args) => block_on(token::run(args)),
         Command::Migrate(args) => block_on(migrate::run(args)),
+        Command::Close(args) => block_on(close::run(args)),
+        Command::Verify(args) => block_on(verify::run(args)),
         Command::Openapi => openapi::run(&mut std::io::stdout()),
         Command::Demo(args) => block_on(demo::run(args)),
         Command::Replay(args) => block_on(replay::run(args)),

@@ -156,9 +156,12 @@ async fn serve_http(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let sweeper = tokio::spawn(jobs::settle::run(ledger.clone(), stop.clone()));
+    let close_after_ms = settings.ledger.close_after_ms();
+    let closer = tokio::spawn(jobs::close_month::run(ledger.clone(), clock.clone(), close_after_ms, stop.clone()));
     let state = AppState {
         ledger: ledger.clone(),
         clock,
+        seller: settings.invoice.seller(),
         metrics: Metrics::new().context("the metrics can't be registered")?,
         settings: HttpSettings {
             requests_in_flight_max: settings.server.request_limit(),
@@ -170,6 +173,7 @@ async fn serve_http(
     http::serve(listener, state, stop.clone(), settings.server.drain_deadline()).await?;
     stop.cancel();
     sweeper.await.context("the settling job broke off")?;
+    closer.await.context("the closing job broke off")?;
     ledger.close().await;
     Ok(())
 }

@@ -18,6 +18,8 @@ section! {
         free_memory_mib: i64 = 16 * 1_024, "RUNTAB_LEDGER_FREE_MEMORY_MIB";
         /// Most disk of a sandbox that runs on free hours alone, in MiB.
         free_storage_mib: i64 = 20 * 1_024, "RUNTAB_LEDGER_FREE_STORAGE_MIB";
+        /// How long after its end a month is closed by itself, in hours.
+        close_after_hours: i64 = 72, "RUNTAB_LEDGER_CLOSE_AFTER_HOURS";
         /// Most commands of one batch, which is one commit.
         batch_commands_max: i64 = 1_024, "RUNTAB_LEDGER_BATCH_COMMANDS_MAX";
         /// Most samples of one batch, so that an admission never waits long behind samples.
@@ -34,6 +36,7 @@ impl Ledger {
         bounded("free_vcpus", self.free_vcpus, 1, VCPUS_MAX)?;
         bounded("free_memory_mib", self.free_memory_mib, 1, MEBIBYTES_MAX)?;
         bounded("free_storage_mib", self.free_storage_mib, 0, MEBIBYTES_MAX)?;
+        bounded("close_after_hours", self.close_after_hours, 0, 87_600)?;
         bounded("batch_commands_max", self.batch_commands_max, 1, 65_536)?;
         bounded("batch_samples_max", self.batch_samples_max, 1, 10_000)?;
         bounded("queue_commands_max", self.queue_commands_max, 1, 1_000_000)
@@ -43,6 +46,12 @@ impl Ledger {
     #[must_use]
     pub fn settle_after_ms(&self) -> i64 {
         self.settle_after_seconds.saturating_mul(1_000)
+    }
+
+    /// [`Ledger::close_after_hours`] in milliseconds.
+    #[must_use]
+    pub fn close_after_ms(&self) -> i64 {
+        self.close_after_hours.saturating_mul(3_600_000)
     }
 
     /// The largest shape that free hours cover. `None` only where [`super::Settings`] was not checked.

@@ -4,6 +4,7 @@
 //! keys are errors, and an error names the file, the line and the key, or the variable. `config/default.toml` has
 //! every setting with its unit and reason; a test holds it equal to the defaults here.
 
+pub mod invoice;
 pub mod ledger;
 pub mod rates;
 pub mod section;
@@ -32,6 +33,8 @@ pub struct Settings {
     pub telemetry: telemetry::Telemetry,
     /// The list prices.
     pub rates: rates::Rates,
+    /// What stands on invoices.
+    pub invoice: invoice::Invoice,
 }
 
 /// What flags say; `None` leaves what the file or the environment says.
@@ -116,7 +119,8 @@ impl Settings {
         self.store.overlay(variable)?;
         self.ledger.overlay(variable)?;
         self.telemetry.overlay(variable)?;
-        self.rates.overlay(variable)
+        self.rates.overlay(variable)?;
+        self.invoice.overlay(variable)
     }
 
     fn check(&self) -> Result<(), Misfit> {
@@ -126,6 +130,7 @@ impl Settings {
             ("ledger", self.ledger.check()),
             ("telemetry", self.telemetry.check()),
             ("rates", self.rates.check()),
+            ("invoice", self.invoice.check()),
         ];
         checks.into_iter().try_for_each(|(section, checked)| checked.map_err(|bad| Misfit { section, bad }))
     }
@@ -138,6 +143,7 @@ impl Settings {
             ledger::Ledger::KNOWN,
             telemetry::Telemetry::KNOWN,
             rates::Rates::KNOWN,
+            invoice::Invoice::KNOWN,
         ];
         sections.into_iter().flatten()
     }
@@ -222,7 +228,7 @@ mod tests {
         let variables: BTreeSet<_> = Settings::known().map(|known| known.variable).collect();
         assert_eq!(variables.len(), Settings::known().count());
         for known in Settings::known() {
-            let broken = |name: &str| (name == known.variable).then(|| "?? [".to_owned());
+            let broken = |name: &str| (name == known.variable).then(|| "?? [\0".to_owned());
             let error = Settings::from_text("", "", &broken, Flags::default()).unwrap_err();
             assert!(error.to_string().starts_with(&format!("{}: ", known.variable)), "{error}");
         }

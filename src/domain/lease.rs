@@ -130,6 +130,15 @@ impl HourTotals {
         })
     }
 
+    /// The difference; may be negative.
+    pub fn minus(self, other: Self) -> Result<Self, Overflow> {
+        Ok(Self {
+            usage: self.usage.minus(other.usage)?,
+            free_ms: super::checked::sub(self.free_ms, other.free_ms)?,
+            free: self.free.minus(other.free)?,
+        })
+    }
+
     /// What is to be paid: usage less its free part.
     pub fn net(self) -> Result<Usage, Overflow> {
         self.usage.minus(self.free)

@@ -4,15 +4,18 @@
 //! floating point. Every integer operation is checked; an overflow is a refused input ([`Overflow`]), never a wrap.
 //!
 //! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`curve`], [`meter`],
-//! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`admission`]; last [`cost`], tables that add up.
+//! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`admission`]; last [`cost`], tables that add up, and
+//! [`invoice`] with its [`breakdown`].
 
 pub mod admission;
+pub mod breakdown;
 pub mod checked;
 pub mod cost;
 pub mod curve;
 pub mod customer;
 pub mod free_hours;
 pub mod id;
+pub mod invoice;
 pub mod lease;
 pub mod limits;
 pub mod meter;

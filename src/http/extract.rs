@@ -11,13 +11,13 @@ use utoipa::IntoParams;
 use super::Shared;
 use super::problem::Failure;
 use crate::domain::id::{AccountId, BadId, KeyId, LeaseId, RateCardId, SandboxId, TokenId};
-use crate::domain::time::Timestamp;
+use crate::domain::time::{Month, Timestamp};
 use crate::ledger::command::Page;
 use crate::secret::hex;
 use crate::wire::problem::Code;
 use crate::wire::reader::{Invalid, Value, document, one_of};
 use crate::wire::schema::{Id, NAME_CHARS_MAX};
-use crate::wire::time::{TIME_RULE, parse_time};
+use crate::wire::time::{TIME_RULE, parse_month, parse_time};
 
 /// Fewest items of a page.
 const PAGE_LIMIT_MIN: i64 = 1;
@@ -132,6 +132,61 @@ paths! {
     TokenPath {
         /// The token.
         id: TokenId,
+    }
+}
+
+/// A month.
+pub(super) struct MonthPath {
+    /// The month.
+    pub(super) month: Month,
+}
+
+impl FromRequestParts<Shared> for MonthPath {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Failure> {
+        let path = RawPathParams::from_request_parts(parts, state).await.map_err(|_| Failure::not_found())?;
+        let text = path.iter().find(|(known, _)| *known == "month").map(|(_, text)| text);
+        Ok(Self { month: text.and_then(parse_month).ok_or_else(Failure::not_found)? })
+    }
+}
+
+/// What an invoice is sent as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InvoiceFormat {
+    /// The API's own.
+    Json,
+    /// `.csv`.
+    Csv,
+    /// `.html`.
+    Html,
+}
+
+/// The end of an invoice's path, and its format; the one without an end last.
+const INVOICE_FORMATS: [(&str, InvoiceFormat); 3] =
+    [(".csv", InvoiceFormat::Csv), (".html", InvoiceFormat::Html), ("", InvoiceFormat::Json)];
+
+/// An account's invoice of a month.
+pub(super) struct InvoicePath {
+    /// The account.
+    pub(super) account: AccountId,
+    /// The month.
+    pub(super) month: Month,
+    /// As what.
+    pub(super) format: InvoiceFormat,
+}
+
+impl FromRequestParts<Shared> for InvoicePath {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Failure> {
+        let AccountPath { account } = AccountPath::from_request_parts(parts, state).await?;
+        let path = RawPathParams::from_request_parts(parts, state).await.map_err(|_| Failure::not_found())?;
+        let text = path.iter().find(|(known, _)| *known == "month").map(|(_, text)| text);
+        let text = text.ok_or_else(Failure::not_found)?;
+        let found = INVOICE_FORMATS.into_iter().find_map(|(end, format)| Some((text.strip_suffix(end)?, format)));
+        let (month, format) = found.ok_or_else(Failure::not_found)?;
+        Ok(Self { account, month: parse_month(month).ok_or_else(Failure::not_found)?, format })
     }
 }
 

@@ -24,6 +24,7 @@ pub use server::serve;
 
 use crate::clock::Clock;
 use crate::ledger::Ledger;
+use crate::report::Seller;
 use crate::telemetry::metrics::Metrics;
 
 /// What the routes need.
@@ -33,6 +34,8 @@ pub struct AppState {
     pub ledger: Ledger,
     /// Only the test clock's route reads or moves it.
     pub clock: Clock,
+    /// Who sends invoices.
+    pub seller: Seller,
     /// Where requests are counted.
     pub metrics: Metrics,
     /// Bounds.

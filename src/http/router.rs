@@ -9,7 +9,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::problem::Failure;
-use super::routes::{accounts, costs, dashboard, grants, keys, leases, ops, rate_cards, samples, sandboxes, tokens};
+use super::routes::{
+    accounts, costs, dashboard, grants, invoices, keys, leases, ops, rate_cards, samples, sandboxes, tokens,
+};
 use super::{AppState, Shared, layers, openapi};
 use crate::wire::problem::Code;
 
@@ -58,6 +60,9 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(costs::of_account))
         .routes(routes!(costs::of_all))
         .routes(routes!(costs::balance))
+        .routes(routes!(invoices::list))
+        .routes(routes!(invoices::get))
+        .routes(routes!(invoices::close))
         // trying things out
         .routes(routes!(ops::move_test_clock))
 }

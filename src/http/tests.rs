@@ -23,6 +23,7 @@ use crate::ledger::Ledger;
 use crate::ledger::batch::BatchLimits;
 use crate::ledger::command::Principal;
 use crate::ledger::working_set::Rules;
+use crate::report::Seller;
 use crate::secret::{Secret, SecretKind};
 use crate::store::{Options, Store};
 use crate::telemetry::metrics::Metrics;
@@ -54,6 +55,7 @@ pub(super) async fn state() -> AppState {
     AppState {
         ledger: silent_ledger().await,
         clock: Clock::test(Timestamp::from_ms(1_000).unwrap()),
+        seller: Seller::default(),
         metrics: Metrics::new().unwrap(),
         settings: HttpSettings::default(),
     }
@@ -142,6 +144,9 @@ const ACCESS: &str = "
     GET    /v1/accounts/{account}/costs                     admin control-plane customer
     GET    /v1/costs                                        admin
     GET    /v1/accounts/{account}/balance                   admin control-plane customer
+    GET    /v1/accounts/{account}/invoices                  admin control-plane customer
+    GET    /v1/accounts/{account}/invoices/{month}          admin control-plane customer
+    POST   /v1/months/{month}/close                         admin
     PUT    /v1/test-clock                                   admin
 ";
 
@@ -152,7 +157,7 @@ fn access() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
 }
 
 fn filled(path: &str, account: &str) -> String {
-    let path = path.replace("{account}", account);
+    let path = path.replace("{account}", account).replace("{month}", "2026-11");
     ["{key}", "{lease}", "{sandbox}", "{id}"].iter().fold(path, |path, name| path.replace(name, "x"))
 }
 

@@ -9,6 +9,7 @@ pub mod alone;
 pub mod apply;
 pub mod batch;
 mod callers;
+pub mod close;
 pub mod command;
 pub mod evidence;
 pub mod gate;
@@ -19,6 +20,7 @@ pub mod post;
 pub mod queries;
 mod retry;
 pub mod tally;
+pub mod verify;
 pub mod view;
 pub mod working_set;
 

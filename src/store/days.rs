@@ -56,6 +56,8 @@ macro_rules! day_columns {
     };
 }
 
+pub(super) use day_columns;
+
 static KEY_DAYS: Statement = Statement::new(
     "key days",
     concat!(

@@ -90,6 +90,7 @@ impl Tx {
             rows.text(key.key.as_str()).text(key.lease.as_ref().map_or("", LeaseId::as_str));
             rows.int(key.billed_month.index()).hour_totals(totals)
         })?;
-        self.write(&ADD, &rows).await.map(drop)
+        self.write(&ADD, &rows).await?;
+        self.save_late_months(changes).await
     }
 }

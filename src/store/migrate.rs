@@ -19,6 +19,11 @@ static SCRIPTS: &[Script] = &[
         sqlite: include_str!("../../migrations/sqlite/0002_evidence_by_month.sql"),
         postgres: include_str!("../../migrations/postgres/0002_evidence_by_month.sql"),
     },
+    Script {
+        name: "0003_invoices",
+        sqlite: include_str!("../../migrations/sqlite/0003_invoices.sql"),
+        postgres: include_str!("../../migrations/postgres/0003_invoices.sql"),
+    },
 ];
 
 /// Makes the tables of this month's evidence and of the next three, where they are missing. Whoever makes them holds

@@ -11,7 +11,7 @@
 //!
 //! | step | row | how | who |
 //! |---|---|---|---|
-//! | 1 | the watermark | shared | every batch |
+//! | 1 | the watermark | shared; alone by who moves it, which then only adds to hours | every batch |
 //! | 2 | accounts | locked (`FOR NO KEY UPDATE`) | what can raise used + reserved or changes what a decision reads: admissions, extensions, limits, keys, grants; usage of an account with free time left; ends of one that drew on it; what makes or deletes sandboxes |
 //! | 3 | accounts | shared (`FOR KEY SHARE`) | every other batch that adds to keys' days |
 //! | 4 | leases | locked | what changes them |
@@ -60,15 +60,18 @@ use tokio::sync::OnceCell;
 
 use crate::domain::time::{Month, Timestamp};
 
+mod audit;
 mod customers;
 mod days;
 mod dialect;
 mod draws;
 mod error;
 mod hours;
+mod invoices;
 mod leases;
 mod lists;
 mod migrate;
+mod months;
 mod pages;
 mod rate_cards;
 mod read;
@@ -212,13 +215,16 @@ impl Store {
 fn statements() -> impl Iterator<Item = &'static Statement> {
     let lists = [
         STATEMENTS,
+        audit::STATEMENTS,
         customers::STATEMENTS,
         days::STATEMENTS,
         draws::STATEMENTS,
         hours::STATEMENTS,
+        invoices::STATEMENTS,
         leases::STATEMENTS,
         lists::STATEMENTS,
         migrate::STATEMENTS,
+        months::STATEMENTS,
         pages::STATEMENTS,
         rate_cards::STATEMENTS,
         sandboxes::STATEMENTS,
@@ -330,6 +336,11 @@ impl Tx {
         let times = all(self.fetch_rows(statement, rows, &[]).await?, Row::time)?;
         self.locked_at = times.iter().copied().max().max(self.locked_at);
         Ok(Locked::Rows(times.len()))
+    }
+
+    /// Runs a statement without a row source; answers how many rows were written.
+    async fn execute(&mut self, statement: &'static Statement, values: &[Value<'_>]) -> Answer<u64> {
+        within(self.wait, self.connection.execute(statement, None, values)).await
     }
 
     /// Writes with a row source; nothing is asked when it is empty. Answers how many rows were written.

@@ -108,7 +108,8 @@ fn lease_text(owner: &PageOwner) -> &str {
     owner.lease.as_ref().map_or(AT_REST, LeaseId::as_str)
 }
 
-fn page(row: &mut Row) -> Answer<OwnedPage> {
+/// Reads a page and whose it is.
+pub(super) fn page(row: &mut Row) -> Answer<OwnedPage> {
     let owner = PageOwner { account: row.id()?, sandbox: row.id()?, life: row.int()?, lease: row.key_id()? };
     let (first_at, number, last_at) = (row.time()?, row.int()?, row.time()?);
     let (from, to) = (row.opt_time()?, row.opt_time()?);

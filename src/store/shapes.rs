@@ -3,7 +3,7 @@
 use crate::domain::id::{AccountId, GrantId, HostId, KeyId, LeaseId, SandboxId, TokenId};
 use crate::domain::lease::HourTotals;
 use crate::domain::sample_page::ClosedPage;
-use crate::domain::time::{Day, Hour, Timestamp};
+use crate::domain::time::{Day, Hour, Month, Timestamp};
 
 use super::changes::PageOwner;
 
@@ -165,3 +165,29 @@ pub enum Bearer {
 pub type LeaseDay = ((AccountId, LeaseId), Day, HourTotals);
 /// A lease's usage in one hour.
 pub type LeaseHour = ((AccountId, LeaseId), Hour, HourTotals);
+
+/// Hours `[from, to)` of an account that a month bills.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BilledSpan {
+    /// The account.
+    pub account: AccountId,
+    /// The first hour.
+    pub from: Hour,
+    /// The first hour after the span.
+    pub to: Hour,
+    /// The month that bills.
+    pub billed_month: Month,
+}
+
+/// Usage of one account and day, and of one sandbox where it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BilledRow {
+    /// The account.
+    pub account: AccountId,
+    /// The day of use.
+    pub day: Day,
+    /// The sandbox.
+    pub sandbox: Option<SandboxId>,
+    /// The sum.
+    pub totals: HourTotals,
+}

@@ -45,6 +45,8 @@ macro_rules! storage_totals {
         s.life * 0 AS free_memory_mib_ms"
     };
 }
+pub(super) use {storage_totals, totals};
+
 /// All usage of the accounts of `$from` in the hours [1, 2), a bucket of 3 hours, by the group 4.
 macro_rules! grouped_usage {
     ($hours:literal, $leases:literal, $sandboxes:literal) => {

@@ -7,6 +7,7 @@ pub mod account;
 pub mod balance;
 pub mod cost;
 pub mod grant;
+pub mod invoice;
 pub mod key;
 pub mod lease;
 pub mod page;

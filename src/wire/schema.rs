@@ -30,6 +30,7 @@ pub const LEASES_MAX: usize = REQUEST_LEASES_MAX;
 const ID_PATTERN: &str = "^[A-Za-z0-9._:-]{1,64}$";
 const PLAIN_PATTERN: &str = "^[^\\u0000]*$";
 const QUANTITY_PATTERN: &str = "^-?[0-9]{1,39}$";
+const DECIMAL_PATTERN: &str = "^-?[0-9]{1,39}\\.[0-9]{12}$";
 const MONTH_PATTERN: &str = "^(19[7-9][0-9]|[2-9][0-9]{3})-(0[1-9]|1[0-2])$";
 
 macro_rules! date {
@@ -92,6 +93,8 @@ text_schemas! {
     TimeText, TIME_PATTERN, Some(64), "An RFC 3339 time; the offset is required, digits beyond the millisecond are cut off. Answers are in UTC with milliseconds.", "2026-11-01T10:00:00.000Z";
     /// An instant on an hour's boundary.
     HourText, HOUR_PATTERN, Some(64), "An RFC 3339 time on the boundary of an hour.", "2026-11-01T00:00:00Z";
+    /// A quantity in a unit for people.
+    Decimal, DECIMAL_PATTERN, Some(53), "A decimal number of 12 digits after the point.", "12.345678901234";
     /// A quantity.
     Quantity, QUANTITY_PATTERN, Some(40), "A whole number as a decimal string: it may pass 2^53.", "3600000";
 }

@@ -37,6 +37,13 @@ pub fn parse_day(text: &str) -> Option<Day> {
     Day::from_ymd(year, month, day)
 }
 
+/// Reads a month; `None` when there is no such month from 1970 to 9999.
+#[must_use]
+pub fn parse_month(text: &str) -> Option<Month> {
+    let (year, month) = text.split_once('-').filter(|(year, month)| year.len() == 4 && month.len() == 2)?;
+    Month::from_ym(bounded(year, 9_999)?, bounded(month, 12)?)
+}
+
 /// A time as answers show it: `2026-11-01T10:00:00.000Z`.
 #[must_use]
 pub fn show_time(at: Timestamp) -> String {
@@ -119,7 +126,7 @@ fn bounded(digits: &str, max: i64) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_day, parse_time, show_day, show_month, show_time};
+    use super::{parse_day, parse_month, parse_time, show_day, show_month, show_time};
 
     #[test]
     fn times_are_converted_to_utc_and_cut_to_milliseconds() {
@@ -172,6 +179,13 @@ mod tests {
         assert_eq!(parse_day("2028-02-29").map(|day| show_month(day.month())).as_deref(), Some("2028-02"));
         for text in ["2027-02-29", "2026-1-01", "2026-011-1", "2026-11-01T", "1969-12-31", "", "2026/11/01"] {
             assert_eq!(parse_day(text), None, "{text}");
+        }
+        for text in ["1970-01", "2026-11", "9999-12"] {
+            assert_eq!(parse_month(text).map(show_month).as_deref(), Some(text));
+        }
+        for text in ["2026-13", "2026-00", "2026-1", "26-11", "1969-12", "2026-11-01", "2026", "", "-026-11", "2026-+1"]
+        {
+            assert_eq!(parse_month(text), None, "{text}");
         }
     }
 }

@@ -21,7 +21,17 @@ fn printed(arguments: &[&str]) -> String {
 #[test]
 fn help_teaches() {
     let mut text = String::new();
-    for command in [&[][..], &["serve"], &["token"], &["token", "create"], &["demo"], &["replay"], &["migrate"]] {
+    for command in [
+        &[][..],
+        &["serve"],
+        &["token"],
+        &["token", "create"],
+        &["demo"],
+        &["replay"],
+        &["migrate"],
+        &["close"],
+        &["verify"],
+    ] {
         let arguments: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
         writeln!(text, "$ runtab {}\n{}", arguments.join(" "), printed(&arguments)).unwrap();
     }

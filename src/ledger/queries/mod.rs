@@ -4,6 +4,7 @@
 
 mod balance;
 mod costs;
+pub mod invoices;
 mod leases;
 mod sandboxes;
 

@@ -36,6 +36,7 @@ fn writes() -> Vec<(&'static str, &'static str, Value, May)> {
         ("DELETE", "/v1/rate-cards/c", Value::Null, May::Admin),
         ("POST", "/v1/accounts/acme/rate-card", json!({"effective_on": "2027-01-01", "card": null}), May::Admin),
         ("DELETE", "/v1/tokens/t", Value::Null, May::Admin),
+        ("POST", "/v1/months/2026-10/close", json!({}), May::Admin),
         ("PUT", "/v1/test-clock", json!({"now": "2026-11-10T13:00:00Z"}), May::Admin),
         ("POST", "/v1/keys/introspect", json!({"secret": "x"}), May::ControlPlane),
         ("POST", "/v1/accounts/acme/leases", ask.clone(), May::ControlPlane),

@@ -64,3 +64,15 @@ async fn dump_postgres(url: &str) -> String {
     }
     text
 }
+
+/// Runs a statement on a database, past the engine.
+pub(crate) async fn run_sql(database: &str, statement: &str) -> Result<(), sqlx::Error> {
+    let statement = AssertSqlSafe(statement.to_owned());
+    if let Some(path) = database.strip_prefix("sqlite:") {
+        let mut database = SqliteConnection::connect(&format!("sqlite://{path}")).await?;
+        sqlx::raw_sql(statement).execute(&mut database).await.map(drop)
+    } else {
+        let mut database = PgConnection::connect(database).await?;
+        sqlx::raw_sql(statement).execute(&mut database).await.map(drop)
+    }
+}

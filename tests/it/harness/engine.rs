@@ -182,6 +182,24 @@ impl Engine {
         int(&self.admin.lease("acme", lease).await, "list_micros")
     }
 
+    /// Runs `runtab verify` on the database beside the engine: whether it agrees, and what it says.
+    pub(crate) fn verify(&self, more: &[&str]) -> (bool, String) {
+        let output = Command::new(PROGRAM)
+            .args(["verify", "--database", &self.database.url])
+            .args(more)
+            .output()
+            .expect("the program starts");
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("text")).concat();
+        (output.status.success(), text)
+    }
+
+    /// Everything that is kept is what the evidence says.
+    #[track_caller]
+    pub(crate) fn assert_verified(&self) {
+        let (agrees, text) = self.verify(&[]);
+        assert!(agrees, "{text}");
+    }
+
     /// The whole ledger as its readers see it: what must not change when nothing may.
     pub(crate) async fn seen(&self, account: &str) -> Vec<serde_json::Value> {
         let mut seen = Vec::new();

@@ -10,7 +10,7 @@ mod time;
 
 pub(crate) use api::{Answer, Api, at_once};
 pub(crate) use backend::{Backend, Database, on_each_backend};
-pub(crate) use dump::{dump, dump_tables};
+pub(crate) use dump::{dump, dump_tables, run_sql};
 pub(crate) use engine::{Engine, Process, create_token};
 pub(crate) use json::{at_rest, done, int, invalid, lease, made, quantity, refused, rejections, sample, shape, with};
 pub(crate) use proxy::{Mode, Proxy};

@@ -1,0 +1,79 @@
+//! Invoices, and closing months.
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::response::IntoResponse as _;
+use utoipa::IntoParams;
+
+use super::{PageParams, ok};
+use crate::http::Shared;
+use crate::http::auth::{Admin, Reader};
+use crate::http::extract::{AccountPath, InvoiceFormat, InvoicePath, List, MonthPath, NoQuery, Query};
+use crate::http::problem::{Answer, Failure};
+use crate::report::{self, Document, ReportError};
+use crate::wire::invoice::{Invoice, MonthClosed};
+use crate::wire::page::Page;
+use crate::wire::schema::MonthText;
+
+/// Which month.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "documents what extract::MonthPath reads")]
+struct MonthParams {
+    /// The month.
+    #[param(value_type = MonthText)]
+    month: String,
+}
+
+/// Lists invoices by month: the final ones, then drafts of months that are not closed.
+#[utoipa::path(get, path = "/v1/accounts/{account}/invoices", operation_id = "list_invoices", tag = "reading",
+    params(AccountPath, PageParams), responses((status = 200, description = "A page.", body = Page<Invoice>)))]
+pub(in crate::http) async fn list(_: Reader, path: AccountPath, State(state): State<Shared>, uri: Uri) -> Answer {
+    let list = List { name: "invoices", account: Some(&path.account) };
+    let asked = Query::of(&uri, &["limit", "cursor"])?.page(&list)?;
+    let found = state.ledger.invoices(&path.account, asked).await?;
+    let items = found.items.iter().map(Invoice::new).collect::<Result<Vec<_>, _>>();
+    let items = items.map_err(|error| Failure::internal(&error))?;
+    ok(Page { items, next_cursor: found.next.as_deref().map(|key| list.seal(key)) })
+}
+
+/// An invoice: final, or a draft while its month is not closed. With `.csv` or `.html` after the month: as such a file.
+#[utoipa::path(get, path = "/v1/accounts/{account}/invoices/{month}", operation_id = "get_invoice", tag = "reading",
+    params(AccountPath, MonthParams), responses((status = 200, description = "The invoice.", body = Invoice)))]
+pub(in crate::http) async fn get(_: Reader, path: InvoicePath, _: NoQuery, State(state): State<Shared>) -> Answer {
+    match path.format {
+        InvoiceFormat::Json => {
+            let invoice = state.ledger.invoice(&path.account, path.month).await?.ok_or_else(Failure::not_found)?;
+            ok(Invoice::new(&invoice).map_err(|error| Failure::internal(&error))?)
+        }
+        InvoiceFormat::Csv => {
+            let invoice = state.ledger.invoice(&path.account, path.month).await?.ok_or_else(Failure::not_found)?;
+            file(report::csv::render(&invoice), "text/csv; charset=utf-8; header=present")
+        }
+        InvoiceFormat::Html => {
+            let found = state.ledger.invoice_with_breakdown(&path.account, path.month).await?;
+            let (invoice, breakdown) = found.ok_or_else(Failure::not_found)?;
+            let document = Document { invoice: &invoice, breakdown: &breakdown, seller: &state.seller };
+            file(report::html::render(&document), "text/html; charset=utf-8")
+        }
+    }
+}
+
+/// Scripts and anything from elsewhere are off: a page of ours needs neither.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+fn file(bytes: Result<Vec<u8>, ReportError>, content_type: &'static str) -> Answer {
+    let bytes = bytes.map_err(|error| Failure::internal(&error))?;
+    Ok(([(CONTENT_TYPE, content_type), (CONTENT_SECURITY_POLICY, PAGE_POLICY)], bytes).into_response())
+}
+
+/// Closes a month and all before it: their invoices become final.
+#[utoipa::path(post, path = "/v1/months/{month}/close", operation_id = "close_month", tag = "customers",
+    params(MonthParams), responses((status = 200, description = "It is closed.", body = MonthClosed)))]
+pub(in crate::http) async fn close(_: Admin, path: MonthPath, _: NoQuery, State(state): State<Shared>) -> Answer {
+    let (ledger, month) = (state.ledger.clone(), path.month);
+    // A task of its own: a caller that stops waiting does not stop it, and asks again for the same result.
+    let closing = tokio::spawn(async move { ledger.close_month(month, &|_| {}).await });
+    ok(MonthClosed::from(closing.await.map_err(|error| Failure::internal(&error))??))
+}

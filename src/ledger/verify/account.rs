@@ -1,0 +1,363 @@
+//! One account, sandbox life by sandbox life, then its counters, grants and invoices.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::compare::{Differences, lease_hour};
+use super::{Difference, Verified};
+use crate::domain::customer::Account;
+use crate::domain::free_hours::Grant;
+use crate::domain::id::{GrantId, KeyId, LeaseId};
+use crate::domain::invoice::{Head, Invoice};
+use crate::domain::lease::{HourTotals, Lease};
+use crate::domain::limits::DayTotals;
+use crate::domain::meter;
+use crate::domain::money::Micros;
+use crate::domain::rate_card::PriceBook;
+use crate::domain::sample::Reading;
+use crate::domain::sample_page::{self, PageSample};
+use crate::domain::sandbox::Sandbox;
+use crate::domain::storage_meter::{self, Holders, Reporter, StoragePoint};
+use crate::domain::time::{Day, Hour, Month, Timestamp};
+use crate::domain::usage::Usage;
+use crate::ledger::queries::invoices::{BilledDays, billed_days};
+use crate::store::shapes::{Bucket, DrawRow, Group, UsageQuery};
+use crate::store::{StoreError, Tx};
+
+/// Lives of sandboxes read in one statement.
+const LIVES_MAX: i64 = 100;
+/// Grants, and invoices, of one account.
+const ROWS_MAX: i64 = 100_000;
+
+/// The check of one account.
+pub(super) struct Check<'a> {
+    account: &'a Account,
+    book: &'a PriceBook,
+    month: Option<Month>,
+    sum: &'a mut Verified,
+    differences: Differences,
+    grants: BTreeMap<GrantId, Grant>,
+    drawn_ms: BTreeMap<GrantId, i64>,
+    /// By day, the start of the latest hour that free time did not pay for in full.
+    lacking: BTreeMap<Day, Timestamp>,
+    days: BTreeMap<(KeyId, Day), DayTotals>,
+    /// What the hours' table and the open hours have, by day.
+    kept: BTreeMap<Day, HourTotals>,
+}
+
+/// What a life's evidence says.
+#[derive(Default)]
+struct Evidence {
+    readings: BTreeMap<LeaseId, Vec<Reading>>,
+    reports: Vec<StoragePoint>,
+}
+
+impl Evidence {
+    fn take(&mut self, bytes: &[u8], of: Option<&Lease>) -> Result<u64, StoreError> {
+        let samples = sample_page::decode(bytes).map_err(|corrupt| StoreError::Corrupt(corrupt.to_string()))?;
+        let by = of.map_or(Reporter::AtRest, |lease| Reporter::Lease(lease.window.start, lease.id.clone()));
+        let point = |report: crate::domain::sample::StorageReport| StoragePoint {
+            at: report.at,
+            storage: report.storage,
+            by: by.clone(),
+        };
+        self.reports.extend(samples.iter().filter_map(PageSample::storage_report).map(point));
+        if let Some(lease) = of {
+            let readings = self.readings.entry(lease.id.clone()).or_default();
+            readings.extend(samples.iter().filter_map(PageSample::reading));
+        }
+        Ok(u64::try_from(samples.len()).unwrap_or(u64::MAX))
+    }
+}
+
+impl<'a> Check<'a> {
+    pub(super) fn new(account: &'a Account, book: &'a PriceBook, month: Option<Month>, sum: &'a mut Verified) -> Self {
+        Self {
+            account,
+            book,
+            month,
+            sum,
+            differences: Differences::new(account.id.clone()),
+            grants: BTreeMap::new(),
+            drawn_ms: BTreeMap::new(),
+            lacking: BTreeMap::new(),
+            days: BTreeMap::new(),
+            kept: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn into_differences(self) -> Vec<Difference> {
+        let found = self.differences.into_found();
+        self.sum.differences = self.sum.differences.saturating_add(u64::try_from(found.len()).unwrap_or(u64::MAX));
+        found
+    }
+
+    fn covers(&self, month: Month) -> bool {
+        self.month.is_none_or(|only| only == month)
+    }
+
+    fn span(&self) -> (Day, Day) {
+        match self.month {
+            Some(month) => (month.first_day(), month.next().first_day()),
+            None => (Month::FIRST.first_day(), Timestamp::MAX.day().next()),
+        }
+    }
+
+    pub(super) async fn run(&mut self, tx: &mut Tx) -> Result<(), StoreError> {
+        let grants = tx.list_grants(&self.account.id, None, ROWS_MAX).await?;
+        self.grants = grants.into_iter().map(|grant| (grant.id.clone(), grant)).collect();
+        let mut after = None;
+        loop {
+            let of = after.as_ref().map(|(id, life)| (id, *life));
+            let lives = tx.lives_of(&self.account.id, of, LIVES_MAX).await?;
+            let Some(last) = lives.last() else { break };
+            after = Some((last.id.clone(), last.life));
+            for life in &lives {
+                self.life(tx, life).await?;
+            }
+        }
+        self.foreign_hours(tx).await?;
+        self.counters(tx).await?;
+        if self.month.is_none() {
+            self.check_grants();
+        }
+        self.invoices(tx).await
+    }
+
+    async fn life(&mut self, tx: &mut Tx, sandbox: &Sandbox) -> Result<(), StoreError> {
+        let life = (&sandbox.account, &sandbox.id, sandbox.life);
+        let leases = tx.leases_of_life(life).await?;
+        let pages = tx.pages_of_life(life).await?;
+        let hours = tx.hours_of_life(life).await?;
+        let draws = tx.draws_of_leases(&leases).await?;
+        let evidence = self.evidence(sandbox, &leases, pages)?;
+        let mut kept: BTreeMap<(Option<LeaseId>, Hour, KeyId), HourTotals> = BTreeMap::new();
+        for (hour, key, lease, totals) in hours {
+            kept.insert((lease, hour, key), totals);
+        }
+        for lease in &leases {
+            if let Some(open) = lease.open_hour {
+                let sum = kept.entry((Some(lease.id.clone()), open.hour, lease.key.clone())).or_default();
+                *sum = sum.plus(open.totals)?;
+            }
+        }
+        if let Some(open) = &sandbox.storage.open_hour {
+            let sum = kept.entry((None, open.hour, open.key.clone())).or_default();
+            sum.usage.storage_mib_ms = crate::domain::checked::add(sum.usage.storage_mib_ms, open.mib_ms)?;
+        }
+        for ((_, hour, _), totals) in &kept {
+            let day = self.kept.entry(hour.day()).or_default();
+            *day = day.plus(*totals)?;
+        }
+        for lease in &leases {
+            self.sum.leases = self.sum.leases.saturating_add(1);
+            let readings = evidence.readings.get(&lease.id).map(Vec::as_slice).unwrap_or_default();
+            let drawn = draws.iter().filter(|draw| draw.lease == lease.id).collect::<Vec<_>>();
+            self.lease(lease, readings, &mut kept, &drawn)?;
+        }
+        self.storage(sandbox, &leases, evidence.reports, &mut kept)?;
+        for ((lease, hour, key), totals) in kept {
+            if self.covers(hour.start().month()) {
+                let row = lease_hour(&sandbox.id, lease.as_ref(), &key, hour);
+                self.differences.totals(&row, totals, HourTotals::default());
+            }
+        }
+        Ok(())
+    }
+
+    fn evidence(
+        &mut self,
+        sandbox: &Sandbox,
+        leases: &[Lease],
+        pages: Vec<crate::store::shapes::OwnedPage>,
+    ) -> Result<Evidence, StoreError> {
+        let by_id: BTreeMap<&LeaseId, &Lease> = leases.iter().map(|lease| (&lease.id, lease)).collect();
+        let mut evidence = Evidence::default();
+        let mut samples = evidence.take(&sandbox.page.bytes, None)?;
+        for (owner, page) in pages {
+            let of = owner.lease.as_ref().and_then(|id| by_id.get(id).copied());
+            samples = samples.saturating_add(evidence.take(&page.bytes, of)?);
+        }
+        for lease in leases {
+            samples = samples.saturating_add(evidence.take(&lease.page.bytes, Some(lease))?);
+        }
+        for readings in evidence.readings.values_mut() {
+            readings.sort_by_key(|reading| reading.at);
+            readings.dedup_by_key(|reading| reading.at);
+        }
+        self.sum.samples = self.sum.samples.saturating_add(samples);
+        Ok(evidence)
+    }
+
+    /// A lease's hours, its draws, and what it holds.
+    fn lease(
+        &mut self,
+        lease: &Lease,
+        readings: &[Reading],
+        kept: &mut BTreeMap<(Option<LeaseId>, Hour, KeyId), HourTotals>,
+        drawn: &[&DrawRow],
+    ) -> Result<(), StoreError> {
+        let (_, usage) = meter::replay(&lease.terms(self.book), readings)?;
+        let usage: BTreeMap<Hour, Usage> = usage.iter().collect();
+        let mut drawn_ms: BTreeMap<Hour, i64> = BTreeMap::new();
+        for draw in drawn {
+            self.draw(draw);
+            let sum = drawn_ms.entry(draw.hour).or_default();
+            *sum = sum.saturating_add(draw.drawn_ms);
+        }
+        let hours: BTreeSet<Hour> = usage.keys().chain(drawn_ms.keys()).copied().collect();
+        for hour in hours {
+            let usage = usage.get(&hour).copied().unwrap_or_default();
+            let free_ms = i128::from(drawn_ms.get(&hour).copied().unwrap_or(0));
+            let free =
+                if free_ms > 0 && usage.run_ms > 0 { usage.compute_part(free_ms, usage.run_ms)? } else { Usage::ZERO };
+            let totals = HourTotals { usage, free_ms, free };
+            if free_ms < usage.run_ms {
+                let start = self.lacking.entry(hour.day()).or_insert(hour.start());
+                *start = (*start).max(hour.start());
+            }
+            self.count(&lease.key, hour.day(), totals.net()?, Usage::ZERO)?;
+            let found = kept.remove(&(Some(lease.id.clone()), hour, lease.key.clone())).unwrap_or_default();
+            if self.covers(hour.start().month()) {
+                self.sum.rows = self.sum.rows.saturating_add(1);
+                self.differences.totals(&lease_hour(&lease.sandbox, Some(&lease.id), &lease.key, hour), found, totals);
+            }
+        }
+        for (day, held) in lease.hold(self.book)? {
+            self.count(&lease.key, day, Usage::ZERO, held)?;
+        }
+        Ok(())
+    }
+
+    fn draw(&mut self, draw: &DrawRow) {
+        let sum = self.drawn_ms.entry(draw.grant.clone()).or_default();
+        *sum = sum.saturating_add(draw.drawn_ms);
+        let pays = self.grants.get(&draw.grant).is_some_and(|grant| grant.pays_on(draw.hour.day()));
+        // What was given back stays, with 0.
+        if draw.drawn_ms < 0 || (draw.drawn_ms > 0 && !pays) {
+            let row = format!("lease {} hour {} grant {}", draw.lease, draw.hour.index(), draw.grant);
+            self.differences.figure("draws", &row, "drawn_ms", i128::from(draw.drawn_ms), 0);
+        }
+    }
+
+    fn storage(
+        &mut self,
+        sandbox: &Sandbox,
+        leases: &[Lease],
+        reports: Vec<StoragePoint>,
+        kept: &mut BTreeMap<(Option<LeaseId>, Hour, KeyId), HourTotals>,
+    ) -> Result<(), StoreError> {
+        let mut changes: Vec<(Timestamp, KeyId)> =
+            leases.iter().map(|lease| (lease.window.start, lease.key.clone())).collect();
+        changes.sort_by_key(|(at, _)| *at);
+        let holders = Holders { first: sandbox.first_key.clone(), changes };
+        let points = storage_meter::counting(reports);
+        for ((hour, key), mib_ms) in storage_meter::evaluate(&points, sandbox.deleted_at, &holders)? {
+            let usage = Usage { storage_mib_ms: mib_ms, ..Usage::ZERO };
+            self.count(&key, hour.day(), usage, Usage::ZERO)?;
+            let found = kept.remove(&(None, hour, key.clone())).unwrap_or_default();
+            if self.covers(hour.start().month()) {
+                self.sum.rows = self.sum.rows.saturating_add(1);
+                let row = lease_hour(&sandbox.id, None, &key, hour);
+                self.differences.totals(&row, found, HourTotals { usage, ..HourTotals::default() });
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, key: &KeyId, day: Day, used: Usage, reserved: Usage) -> Result<(), StoreError> {
+        let sum = self.days.entry((key.clone(), day)).or_default();
+        *sum = sum.plus(DayTotals { used, reserved })?;
+        Ok(())
+    }
+
+    /// Hours of sandboxes that there are not: the sum of all by day must be that of the known lives.
+    async fn foreign_hours(&mut self, tx: &mut Tx) -> Result<(), StoreError> {
+        let (from, to) = self.span();
+        let query = UsageQuery {
+            account: Some(self.account.id.clone()),
+            from: from.start().hour(),
+            to: to.start().hour(),
+            bucket: Bucket::Day,
+            group: Group::None,
+            rows_max: i64::MAX,
+        };
+        for row in tx.usage_grouped(&query).await? {
+            let known = self.kept.get(&row.start.day()).copied().unwrap_or_default();
+            self.differences.totals(&format!("day {} in all", row.start.day().index()), row.totals, known);
+        }
+        Ok(())
+    }
+
+    async fn counters(&mut self, tx: &mut Tx) -> Result<(), StoreError> {
+        let (from, to) = self.span();
+        let mut kept: BTreeMap<(KeyId, Day), DayTotals> =
+            tx.all_key_days(&self.account.id, from, to).await?.into_iter().collect();
+        let mut all: BTreeMap<Day, DayTotals> = BTreeMap::new();
+        for ((key, day), computed) in std::mem::take(&mut self.days) {
+            let sum = all.entry(day).or_default();
+            *sum = sum.plus(computed)?;
+            let found = kept.remove(&(key.clone(), day)).unwrap_or_default();
+            if from <= day && day < to {
+                self.sum.rows = self.sum.rows.saturating_add(1);
+                self.differences.day("key_days", &format!("key {key} day {}", day.index()), found, computed);
+            }
+        }
+        for ((key, day), found) in kept {
+            let row = format!("key {key} day {}", day.index());
+            self.differences.day("key_days", &row, found, DayTotals::default());
+        }
+        let Some(counted_from) = self.account.counted_from else { return Ok(()) };
+        let mut kept: BTreeMap<Day, DayTotals> =
+            tx.all_account_days(&self.account.id, from, to).await?.into_iter().collect();
+        let days: BTreeSet<Day> = all.keys().chain(kept.keys()).copied().collect();
+        for day in days.into_iter().filter(|day| counted_from <= *day && from <= *day && *day < to) {
+            let (found, computed) = (kept.remove(&day).unwrap_or_default(), all.get(&day).copied().unwrap_or_default());
+            self.sum.rows = self.sum.rows.saturating_add(1);
+            self.differences.day("account_days", &format!("day {}", day.index()), found, computed);
+        }
+        Ok(())
+    }
+
+    /// Never more than granted, all that was drawn is noted, and a grant that nothing ever drew on was not withheld
+    /// from an hour that began after it was made.
+    fn check_grants(&mut self) {
+        for grant in self.grants.values() {
+            self.sum.rows = self.sum.rows.saturating_add(1);
+            let drawn = self.drawn_ms.get(&grant.id).copied();
+            let row = format!("grant {}", grant.id);
+            let drawn_ms = i128::from(drawn.unwrap_or(0));
+            self.differences.figure("grants", &row, "used_ms", i128::from(grant.used_ms), drawn_ms);
+            if grant.used_ms > grant.granted_ms {
+                let (used, granted) = (i128::from(grant.used_ms), i128::from(grant.granted_ms));
+                self.differences.figure("grants", &row, "granted_ms", used, granted);
+            }
+            let lacked = self.lacking.iter().any(|(day, start)| grant.pays_on(*day) && grant.created_at <= *start);
+            if drawn.is_none() && grant.granted_ms > 0 && lacked {
+                self.differences.figure("draws", &row, "withheld_ms", 0, i128::from(grant.granted_ms));
+            }
+        }
+        let unknown: Vec<_> = self.drawn_ms.iter().filter(|(id, _)| !self.grants.contains_key(*id)).collect();
+        for (id, drawn) in unknown {
+            self.differences.figure("draws", &format!("grant {id}"), "drawn_ms", i128::from(*drawn), 0);
+        }
+    }
+
+    /// Final invoices are what the hours that they bill and the cards make of them, and each begins with what the one
+    /// before carried forward.
+    async fn invoices(&mut self, tx: &mut Tx) -> Result<(), StoreError> {
+        let ids: BTreeSet<_> = [self.account.id.clone()].into();
+        let mut carried_over = Micros::ZERO;
+        for kept in tx.list_invoices(&self.account.id, None, ROWS_MAX).await? {
+            if self.covers(kept.month) {
+                let days = billed_days(tx, &ids, kept.month, BilledDays::Closed).await?.remove(&self.account.id);
+                let (account, name) = (self.account.id.clone(), kept.name.clone());
+                let head = Head { account, name, month: kept.month, carried_over };
+                let computed = Invoice::draft(head, &days.unwrap_or_default(), self.book)?;
+                self.sum.rows = self.sum.rows.saturating_add(1);
+                self.differences.invoice(&kept, &computed);
+            }
+            carried_over = kept.carried_forward()?;
+        }
+        Ok(())
+    }
+}
