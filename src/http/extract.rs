@@ -50,6 +50,26 @@ impl JsonBody {
     }
 }
 
+/// No body, or an empty JSON object: for commands whose path says everything.
+pub(super) struct NoBody;
+
+impl FromRequest<Shared> for NoBody {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &Shared) -> Result<Self, Failure> {
+        let is_json = media_type(request.headers()) == Some("application/json");
+        let bytes = read_body(request, state.settings.body_bytes_max).await?;
+        if bytes.is_empty() {
+            return Ok(Self);
+        }
+        if !is_json {
+            return Err(Failure::new(Code::UnsupportedMediaType, "send no body, or Content-Type: application/json"));
+        }
+        document(&bytes)?.object([])?;
+        Ok(Self)
+    }
+}
+
 /// The media type of a body without its parameters, where it is written in lower case.
 pub(super) fn media_type(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(CONTENT_TYPE)?.to_str().ok()?;

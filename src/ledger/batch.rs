@@ -8,7 +8,7 @@
 //!
 //! Fails closed: what the store does not confirm is answered as unavailable. When a batch does not fit the store (a sum
 //! beyond 64 bits, a broken constraint), its commands are carried out one by one, so that only the one at fault fails.
-//! When the database undid it, it is tried again as a whole ([`super::retry`]).
+//! When the database undid it, it is tried again as a whole (`retry.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;

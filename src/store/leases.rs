@@ -201,7 +201,7 @@ fn lease_rows(ids: &BTreeSet<(AccountId, LeaseId)>) -> Rows<'_> {
 }
 
 impl Tx {
-    /// Locks leases, then loads them as they are now. [`StoreError::Again`] when one was admitted between the two: it
+    /// Locks leases, then loads them as they are now. [`super::StoreError::Again`] when one was admitted between the two: it
     /// is not locked.
     pub async fn lock_leases(&mut self, ids: &BTreeSet<(AccountId, LeaseId)>) -> Answer<Vec<Lease>> {
         let locked = self.lock(&LOCK, &lease_rows(ids)).await?;

@@ -35,8 +35,8 @@ fn help_teaches() {
         let arguments: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
         writeln!(text, "$ runtab {}\n{}", arguments.join(" "), printed(&arguments)).unwrap();
     }
-    let trimmed: String = text.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    insta::assert_snapshot!("help", trimmed);
+    let trimmed: Vec<&str> = text.lines().map(str::trim_end).collect();
+    insta::assert_snapshot!("help", trimmed.join("\n"));
 }
 
 /// Each operation with what it answers, and each schema with its fields: the document without its prose.

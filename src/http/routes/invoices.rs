@@ -9,7 +9,7 @@ use utoipa::IntoParams;
 use super::{PageParams, ok};
 use crate::http::Shared;
 use crate::http::auth::{Admin, Reader};
-use crate::http::extract::{AccountPath, InvoiceFormat, InvoicePath, List, MonthPath, NoQuery, Query};
+use crate::http::extract::{AccountPath, InvoiceFormat, InvoicePath, List, MonthPath, NoBody, NoQuery, Query};
 use crate::http::problem::{Answer, Failure};
 use crate::report::{self, Document, ReportError};
 use crate::wire::invoice::{Invoice, MonthClosed};
@@ -71,7 +71,13 @@ fn file(bytes: Result<Vec<u8>, ReportError>, content_type: &'static str) -> Answ
 /// Closes a month and all before it: their invoices become final.
 #[utoipa::path(post, path = "/v1/months/{month}/close", operation_id = "close_month", tag = "customers",
     params(MonthParams), responses((status = 200, description = "It is closed.", body = MonthClosed)))]
-pub(in crate::http) async fn close(_: Admin, path: MonthPath, _: NoQuery, State(state): State<Shared>) -> Answer {
+pub(in crate::http) async fn close(
+    _: Admin,
+    path: MonthPath,
+    _: NoQuery,
+    State(state): State<Shared>,
+    _: NoBody,
+) -> Answer {
     let (ledger, month) = (state.ledger.clone(), path.month);
     // A task of its own: a caller that stops waiting does not stop it, and asks again for the same result.
     let closing = tokio::spawn(async move { ledger.close_month(month, &|_| {}).await });

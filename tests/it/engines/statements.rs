@@ -3,7 +3,7 @@
 use runtab::store::{Options, Store};
 
 /// Statements that are not about given accounts, each with the reason.
-const NAMED: [(&str, &str); 22] = [
+const NAMED: [(&str, &str); 29] = [
     ("open month", "the watermark is one row for all"),
     ("open month, held", "the watermark is one row for all"),
     ("migrations done", "the record of migrations"),
@@ -26,6 +26,13 @@ const NAMED: [(&str, &str); 22] = [
     ("rate cards", "an operator's list"),
     ("accounts list", "an operator's list"),
     ("tokens", "operators' tokens are of no account"),
+    ("lock invoice numbers", "numbers have no gaps over all accounts"),
+    ("next invoice number", "numbers have no gaps over all accounts"),
+    ("set next invoice number", "numbers have no gaps over all accounts"),
+    ("count invoices", "an operator's sum"),
+    ("lock watermark", "the watermark is one row for all"),
+    ("move watermark", "the watermark is one row for all"),
+    ("first hour", "finds the first month to close"),
 ];
 
 #[tokio::test]
