@@ -3,7 +3,7 @@
 use runtab::store::{Options, Store};
 
 /// Statements that are not about given accounts, each with the reason.
-const NAMED: [(&str, &str); 29] = [
+const NAMED: [(&str, &str); 32] = [
     ("open month", "the watermark is one row for all"),
     ("open month, held", "the watermark is one row for all"),
     ("migrations done", "the record of migrations"),
@@ -33,6 +33,9 @@ const NAMED: [(&str, &str); 29] = [
     ("lock watermark", "the watermark is one row for all"),
     ("move watermark", "the watermark is one row for all"),
     ("first hour", "finds the first month to close"),
+    ("closed month", "the record of closed months"),
+    ("last closed month", "the record of closed months"),
+    ("add closed month", "the record of closed months"),
 ];
 
 #[tokio::test]
