@@ -16,9 +16,6 @@ pub struct Tally {
     pub refused: AtomicU64,
     /// Net cost that corrections added, in microdollars rounded down: late samples are billed, and counted here.
     pub late_micros: AtomicI64,
-    /// Cost that later rate cards added to what was held when they were added, in microdollars; negative when they
-    /// made it cheaper. A limit is proved at the cards known at admission; this is what came after.
-    pub repriced_micros: AtomicI64,
 }
 
 impl Tally {

@@ -38,8 +38,6 @@ pub struct LedgerCounts {
     pub refused: u64,
     /// Net cost that late samples added, in microdollars: billed, but beyond what was held for it.
     pub late_micros: i64,
-    /// Cost that later rate cards added to what was held when they were added, in microdollars.
-    pub repriced_micros: i64,
 }
 
 /// The ledger's own counts, brought up to date at each look.
@@ -49,7 +47,6 @@ struct LedgerMetrics {
     admitted: IntCounter,
     refused: IntCounter,
     late_micros: IntGauge,
-    repriced_micros: IntGauge,
 }
 
 impl LedgerMetrics {
@@ -59,10 +56,6 @@ impl LedgerMetrics {
             admitted: IntCounter::new("runtab_ledger_leases_total", "Leases admitted.")?,
             refused: IntCounter::new("runtab_ledger_refusals_total", "Requests that the gate refused.")?,
             late_micros: IntGauge::new("runtab_late_micros", "Net cost that late samples added, in microdollars.")?,
-            repriced_micros: IntGauge::new(
-                "runtab_repriced_micros",
-                "Cost that later rate cards added to what was held already, in microdollars.",
-            )?,
         })
     }
 
@@ -73,7 +66,6 @@ impl LedgerMetrics {
             counter.inc_by(count.saturating_sub(counter.get()));
         }
         self.late_micros.set(counts.late_micros);
-        self.repriced_micros.set(counts.repriced_micros);
     }
 }
 
@@ -117,8 +109,7 @@ impl Metrics {
         for counter in [&ledger.batches, &ledger.admitted, &ledger.refused] {
             self.register(counter.clone())?;
         }
-        self.register(ledger.late_micros.clone())?;
-        self.register(ledger.repriced_micros.clone())
+        self.register(ledger.late_micros.clone())
     }
 
     /// A request has come; the returned guard counts it out again.

@@ -51,7 +51,6 @@ fn counts(state: &Shared) -> LedgerCounts {
         admitted: tally.admitted.load(Ordering::Relaxed),
         refused: tally.refused.load(Ordering::Relaxed),
         late_micros: tally.late_micros.load(Ordering::Relaxed),
-        repriced_micros: tally.repriced_micros.load(Ordering::Relaxed),
     }
 }
 
