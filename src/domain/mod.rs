@@ -4,7 +4,7 @@
 //! floating point. Every integer operation is checked; an overflow is a refused input ([`Overflow`]), never a wrap.
 //!
 //! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`curve`], [`meter`],
-//! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`admission`]; last [`cost`], tables that
+//! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last [`cost`], tables that
 //! add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`].
 
 pub mod admission;
@@ -15,6 +15,7 @@ pub mod credit;
 pub mod curve;
 pub mod customer;
 pub mod free_hours;
+pub mod funds;
 pub mod id;
 pub mod invoice;
 pub mod invoice_line;

@@ -365,11 +365,15 @@ impl<'a> Check<'a> {
             credits.note(&kept.draws)?;
             carried_over = kept.carried_forward()?;
         }
-        for (credit, drawn) in credits.credits() {
+        // All draws that there are, those of no invoice too.
+        let kept = tx.credit_books(&ids).await?.remove(&self.account.id).unwrap_or_default();
+        for ((credit, drawn), (_, kept)) in credits.credits().zip(kept.credits()) {
             self.sum.rows = self.sum.rows.saturating_add(1);
+            let (row, kept) = (format!("credit {}", credit.id), i128::from(kept.count()));
+            self.differences.figure("credit_draws", &row, "drawn_micros", kept, i128::from(drawn.count()));
             if drawn < Micros::ZERO || drawn > credit.granted {
                 let (drawn, granted) = (i128::from(drawn.count()), i128::from(credit.granted.count()));
-                self.differences.figure("credits", &format!("credit {}", credit.id), "drawn_micros", drawn, granted);
+                self.differences.figure("credits", &row, "drawn_micros", drawn, granted);
             }
         }
         Ok(())
