@@ -82,6 +82,7 @@ mod save;
 mod statement;
 mod sums;
 mod tokens;
+mod voids;
 
 pub mod changes;
 pub mod shapes;
@@ -233,6 +234,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         save::STATEMENTS,
         sums::STATEMENTS,
         tokens::STATEMENTS,
+        voids::STATEMENTS,
     ];
     lists.into_iter().flatten().copied()
 }

@@ -12,6 +12,7 @@ pub mod sample;
 pub mod sandbox;
 pub mod settle;
 pub mod storage;
+pub mod void;
 
 use super::command::{CommandError, ConflictCode};
 use crate::domain::Overflow;

@@ -23,3 +23,4 @@ mod roles;
 mod samples;
 mod sandboxes;
 mod verify;
+mod voids;
