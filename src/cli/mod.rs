@@ -7,6 +7,7 @@ pub mod bench;
 pub mod close;
 pub mod demo;
 pub mod format;
+pub mod invoice;
 pub mod migrate;
 pub mod openapi;
 pub mod replay;
@@ -59,6 +60,8 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     /// Close a month: make its invoices final
     Close(close::CloseArgs),
+    /// Correct final invoices by notes, and record what becomes of them
+    Invoice(invoice::InvoiceArgs),
     /// Compute everything again from the evidence, and say what differs
     Verify(verify::VerifyArgs),
     /// Print the OpenAPI document of the API
@@ -130,6 +133,7 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Token(args) => block_on(token::run(args)),
         Command::Migrate(args) => block_on(migrate::run(args)),
         Command::Close(args) => block_on(close::run(args)),
+        Command::Invoice(args) => block_on(invoice::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),
         Command::Openapi => openapi::run(&mut std::io::stdout()),
         Command::Demo(args) => block_on(demo::run(args)),

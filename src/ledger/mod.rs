@@ -16,6 +16,7 @@ pub mod gate;
 pub mod ingest;
 pub mod lives;
 pub mod load;
+pub mod notes;
 pub mod post;
 pub mod queries;
 mod retry;

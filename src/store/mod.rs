@@ -73,6 +73,7 @@ mod leases;
 mod lists;
 mod migrate;
 mod months;
+mod notes;
 mod pages;
 mod rate_cards;
 mod read;
@@ -228,6 +229,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         lists::STATEMENTS,
         migrate::STATEMENTS,
         months::STATEMENTS,
+        notes::STATEMENTS,
         pages::STATEMENTS,
         rate_cards::STATEMENTS,
         sandboxes::STATEMENTS,

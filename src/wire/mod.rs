@@ -10,6 +10,7 @@ pub mod grant;
 pub mod invoice;
 pub mod key;
 pub mod lease;
+pub mod note;
 pub mod page;
 pub mod problem;
 pub mod rate_card;
