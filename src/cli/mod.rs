@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod close;
 pub mod demo;
+pub mod evidence;
 pub mod format;
 pub mod migrate;
 pub mod openapi;
@@ -61,6 +62,8 @@ enum Command {
     Close(close::CloseArgs),
     /// Compute everything again from the evidence, and say what differs
     Verify(verify::VerifyArgs),
+    /// Write the evidence of a final invoice as a file that anyone can check
+    Evidence(evidence::EvidenceArgs),
     /// Print the OpenAPI document of the API
     Openapi,
     /// Meter real processes on this machine and watch their tab, with nothing to set up
@@ -131,6 +134,7 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Migrate(args) => block_on(migrate::run(args)),
         Command::Close(args) => block_on(close::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),
+        Command::Evidence(args) => block_on(evidence::run(args)),
         Command::Openapi => openapi::run(&mut std::io::stdout()),
         Command::Demo(args) => block_on(demo::run(args)),
         Command::Replay(args) => block_on(replay::run(args)),

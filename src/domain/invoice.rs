@@ -147,6 +147,15 @@ pub enum Status {
     },
 }
 
+/// SHA-256 digests of what a final invoice was made from ([`super::proof`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digests {
+    /// Of all of it.
+    pub evidence: [u8; 32],
+    /// Of the rate cards and grants alone.
+    pub terms: [u8; 32],
+}
+
 /// An invoice, or a draft of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invoice {
@@ -166,6 +175,8 @@ pub struct Invoice {
     pub free: Micros,
     /// The sum of the lines; never below zero.
     pub total: Micros,
+    /// What it was made from; `None` for a draft, and where it was made before this was kept.
+    pub digests: Option<Digests>,
 }
 
 /// Whose invoice it is, and what it begins with.
@@ -224,7 +235,8 @@ impl Invoice {
         }
         let total = carry(&mut lines, shown.net, head.carried_over)?;
         let Head { account, name, month, .. } = head;
-        Ok(Self { account, name, month, status: Status::Draft, lines, list: shown.list, free: shown.free, total })
+        let (list, free) = (shown.list, shown.free);
+        Ok(Self { account, name, month, status: Status::Draft, lines, list, free, total, digests: None })
     }
 
     /// The amount due in cents: rounded half up, once.

@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`curve`], [`meter`],
 //! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`admission`]; last [`cost`], tables that add up, and
-//! [`invoice`] with its [`breakdown`].
+//! [`invoice`] with its [`breakdown`] and its [`proof`].
 
 pub mod admission;
 pub mod breakdown;
@@ -20,6 +20,7 @@ pub mod lease;
 pub mod limits;
 pub mod meter;
 pub mod money;
+pub mod proof;
 pub mod rate_card;
 pub mod sample;
 pub mod sample_page;

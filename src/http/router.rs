@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 
 use super::problem::Failure;
 use super::routes::{
-    accounts, costs, dashboard, grants, invoices, keys, leases, ops, rate_cards, samples, sandboxes, tokens,
+    accounts, costs, dashboard, evidence, grants, invoices, keys, leases, ops, rate_cards, samples, sandboxes, tokens,
 };
 use super::{AppState, Shared, layers, openapi};
 use crate::wire::problem::Code;
@@ -62,6 +62,7 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(costs::balance))
         .routes(routes!(invoices::list))
         .routes(routes!(invoices::get))
+        .routes(routes!(evidence::get))
         .routes(routes!(invoices::close))
         // trying things out
         .routes(routes!(ops::move_test_clock))

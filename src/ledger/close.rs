@@ -8,8 +8,8 @@
 //!    of leases are posted to the month that closes and taken out of the next one, and the watermark moves: from here
 //!    on nothing more is billed in the closed months. The rows of leases stay as they are; when such an hour is written
 //!    out later, the two cancel and what came since is late usage of the next month;
-//! 3. month by month, account by account: the invoice is worked out from a snapshot (closed months stand still) and
-//!    added with the next number under the lock of the numbers, so that numbers have no gap and no engine makes an
+//! 3. month by month, account by account: the invoice is worked out from a snapshot (closed months stand still), the
+//!    evidence that it follows from is digested, and it is added with the next number under the lock of the numbers, so that numbers have no gap and no engine makes an
 //!    invoice twice;
 //! 4. the month is noted as closed.
 //!
@@ -19,13 +19,16 @@ use std::collections::BTreeSet;
 
 use super::batch::told;
 use super::command::{CommandError, ConflictCode};
+use super::proof::{self, Wanted};
 use super::queries::invoices::{BilledDays, billed_days};
 use super::{Answer, Ledger};
 use crate::domain::id::AccountId;
 use crate::domain::invoice::{Head, Invoice, Status};
 use crate::domain::lease::HourTotals;
+use crate::domain::money::Micros;
 use crate::domain::rate_card::PriceBook;
 use crate::domain::time::{Hour, Month, Timestamp};
+use crate::report::evidence::Body;
 use crate::store::{Lane, StoreError, Tx};
 
 /// Accounts whose invoices are made in one transaction: few enough that nobody waits long for the numbers.
@@ -53,6 +56,14 @@ pub struct Progress {
     pub accounts: usize,
     /// Invoices made in this month by this call.
     pub invoices: usize,
+}
+
+/// An invoice that lacks only its number.
+#[derive(Clone, Debug)]
+struct Draft {
+    invoice: Invoice,
+    carried_over: Micros,
+    evidence: Body,
 }
 
 /// Tries of one step: batches that follow each other closely can hold a lock between them for a while, and every step
@@ -204,7 +215,7 @@ impl Ledger {
         let mut after: Option<AccountId> = None;
         loop {
             let mut tx = self.engine.store.read().await?;
-            let (accounts, drafts) = self.drafts_to_make_final(&mut tx, after.as_ref(), month).await?;
+            let (accounts, drafts) = self.drafts_to_make_final(&mut tx, after.as_ref(), month, now).await?;
             drop(tx);
             so_far.accounts = so_far.accounts.saturating_add(accounts.len());
             let mut tries = Tries::default();
@@ -233,7 +244,8 @@ impl Ledger {
         tx: &mut Tx,
         after: Option<&AccountId>,
         month: Month,
-    ) -> Result<(BTreeSet<AccountId>, Vec<Invoice>), StoreError> {
+        now: Timestamp,
+    ) -> Result<(BTreeSet<AccountId>, Vec<Draft>), StoreError> {
         let accounts = tx.list_accounts(after.map(AccountId::as_str), ACCOUNTS_MAX).await?;
         let ids: BTreeSet<AccountId> = accounts.iter().map(|account| account.id.clone()).collect();
         let known = tx.invoiced(&ids, month).await?;
@@ -247,25 +259,29 @@ impl Ledger {
             let book = PriceBook::new(self.engine.rules.list.clone(), &account.id, &entries);
             let carried_over = carried.get(&account.id).copied().unwrap_or_default();
             let head = Head { account: account.id, name: account.name, month, carried_over };
-            let draft = Invoice::draft(head, &days, &book)?;
+            let invoice = Invoice::draft(head, &days, &book)?;
             // Without usage there is no invoice: what is carried over waits for the next one.
-            if draft.lines.iter().any(|line| line.used.is_some()) {
-                drafts.push(draft);
+            if invoice.lines.iter().any(|line| line.used.is_some()) {
+                let wanted = Wanted { account: &invoice.account, month, book: &book, at: now };
+                let evidence = proof::digest(tx, wanted).await?;
+                drafts.push(Draft { invoice, carried_over, evidence });
             }
         }
         Ok((ids, drafts))
     }
 
     /// Makes drafts final with the next numbers, but for those that another engine has made final meanwhile.
-    async fn number(&self, drafts: Vec<Invoice>, now: Timestamp) -> Result<usize, StoreError> {
-        let Some(month) = drafts.first().map(|draft| draft.month) else { return Ok(0) };
+    async fn number(&self, drafts: Vec<Draft>, now: Timestamp) -> Result<usize, StoreError> {
+        let Some(month) = drafts.first().map(|draft| draft.invoice.month) else { return Ok(0) };
         let mut tx = self.engine.store.begin(Lane::Decision).await?;
         let mut next = tx.lock_invoice_numbers().await?;
-        let ids = drafts.iter().map(|draft| draft.account.clone()).collect();
+        let ids = drafts.iter().map(|draft| draft.invoice.account.clone()).collect();
         let known = tx.invoiced(&ids, month).await?;
         let mut made = Vec::new();
-        for draft in drafts.into_iter().filter(|draft| !known.contains(&draft.account)) {
-            made.push(Invoice { status: Status::Final { number: next, at: now }, ..draft });
+        for draft in drafts.into_iter().filter(|draft| !known.contains(&draft.invoice.account)) {
+            let invoice = Invoice { status: Status::Final { number: next, at: now }, ..draft.invoice };
+            let head = proof::head_of(&invoice, draft.carried_over);
+            made.push(Invoice { digests: head.map(|head| draft.evidence.with_head(&head)), ..invoice });
             next = next.next()?;
         }
         if made.is_empty() {

@@ -17,6 +17,7 @@ pub mod ingest;
 pub mod lives;
 pub mod load;
 pub mod post;
+pub mod proof;
 pub mod queries;
 mod retry;
 pub mod tally;

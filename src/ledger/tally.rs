@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use super::verify::Verified;
 use super::working_set::WorkingSet;
 use crate::domain::money::Cost;
+use crate::domain::time::Timestamp;
 
 /// Counters since the process began; read by the metrics page.
 #[derive(Debug, Default)]
@@ -16,9 +18,22 @@ pub struct Tally {
     pub refused: AtomicU64,
     /// Net cost that corrections added, in microdollars rounded down: late samples are billed, and counted here.
     pub late_micros: AtomicI64,
+    /// Accounts computed again from their evidence by the daily job.
+    pub verified_accounts: AtomicU64,
+    /// Figures that it found to differ.
+    pub verified_differences: AtomicU64,
+    /// When it last ended, in seconds since 1970; 0 when it has not.
+    pub verified_at_seconds: AtomicI64,
 }
 
 impl Tally {
+    /// Counts a run of the daily job that ended now.
+    pub fn count_verified(&self, verified: &Verified, now: Timestamp) {
+        self.verified_accounts.fetch_add(verified.accounts, Ordering::Relaxed);
+        self.verified_differences.fetch_add(verified.differences, Ordering::Relaxed);
+        self.verified_at_seconds.store(now.ms().div_euclid(1_000), Ordering::Relaxed);
+    }
+
     /// Counts a committed batch.
     pub fn count(&self, set: &WorkingSet) {
         self.batches.fetch_add(1, Ordering::Relaxed);

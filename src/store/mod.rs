@@ -60,6 +60,7 @@ use tokio::sync::OnceCell;
 
 use crate::domain::time::{Month, Timestamp};
 
+mod archive;
 mod audit;
 mod customers;
 mod days;
@@ -73,6 +74,7 @@ mod lists;
 mod migrate;
 mod months;
 mod pages;
+mod proof;
 mod rate_cards;
 mod read;
 mod rows;
@@ -215,6 +217,7 @@ impl Store {
 fn statements() -> impl Iterator<Item = &'static Statement> {
     let lists = [
         STATEMENTS,
+        archive::STATEMENTS,
         audit::STATEMENTS,
         customers::STATEMENTS,
         days::STATEMENTS,
@@ -226,6 +229,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         migrate::STATEMENTS,
         months::STATEMENTS,
         pages::STATEMENTS,
+        proof::STATEMENTS,
         rate_cards::STATEMENTS,
         sandboxes::STATEMENTS,
         save::STATEMENTS,

@@ -51,6 +51,9 @@ fn counts(state: &Shared) -> LedgerCounts {
         admitted: tally.admitted.load(Ordering::Relaxed),
         refused: tally.refused.load(Ordering::Relaxed),
         late_micros: tally.late_micros.load(Ordering::Relaxed),
+        verified_accounts: tally.verified_accounts.load(Ordering::Relaxed),
+        verified_differences: tally.verified_differences.load(Ordering::Relaxed),
+        verified_at_seconds: tally.verified_at_seconds.load(Ordering::Relaxed),
     }
 }
 

@@ -66,7 +66,7 @@ impl WorkingSet {
         let proves = lease.settled_at.is_none() && reason != EndReason::HostLost;
         let told = proves.then_some(at);
         match lease.end {
-            None => Ok(Some(End { at, reason, proven_until: told })),
+            None => Ok(Some(End { at, reason, proven_until: told, told_in: Some(self.open_month) })),
             Some(known) if at >= known.at => Ok(None),
             Some(_) if at < self.open_month.span().start => Err(CommandError::Conflict {
                 code: ConflictCode::MonthClosed,
@@ -74,7 +74,8 @@ impl WorkingSet {
                 lease: Some(lease.id.clone()),
             }),
             Some(known) => {
-                Ok(Some(End { at, reason, proven_until: told.or(known.proven_until.map(|until| until.min(at))) }))
+                let proven_until = told.or(known.proven_until.map(|until| until.min(at)));
+                Ok(Some(End { at, reason, proven_until, told_in: known.told_in }))
             }
         }
     }

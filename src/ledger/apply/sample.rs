@@ -125,7 +125,9 @@ impl WorkingSet {
     fn keep_evidence(&mut self, lease: &mut Lease, reading: Reading, in_order: bool) -> Result<(), Fault> {
         let sample = PageSample::from(reading);
         let owner = page_owner(lease);
-        let page = if in_order && lease.open { lease.page.push(sample)? } else { Some(lease.page.late(sample)) };
+        let month = self.open_month;
+        let page =
+            if in_order && lease.open { lease.page.push(sample, month)? } else { Some(lease.page.late(sample, month)) };
         self.changes.pages.extend(page.map(|page| (owner, page)));
         if let Some(readings) = self.readings.get_mut(&(lease.account.clone(), lease.id.clone())) {
             let place = readings.partition_point(|other| other.at < reading.at);
@@ -192,7 +194,8 @@ impl WorkingSet {
         let last = sandbox.page.samples()?.last().map(|last| last.at);
         let sample = PageSample::from(report);
         let in_order = last.is_none_or(|last| last < report.at);
-        let page = if in_order { sandbox.page.push(sample)? } else { Some(sandbox.page.late(sample)) };
+        let month = self.open_month;
+        let page = if in_order { sandbox.page.push(sample, month)? } else { Some(sandbox.page.late(sample, month)) };
         self.changes.pages.extend(page.map(|page| (owner, page)));
         let key = ((sandbox.account.clone(), sandbox.id.clone()), sandbox.life);
         let point = StoragePoint { at: report.at, storage: report.storage, by: Reporter::AtRest };

@@ -16,6 +16,7 @@ mod money;
 mod months;
 mod paging;
 mod problems;
+mod proof;
 mod quotes;
 mod reads;
 mod roles;
