@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The digest of an evidence file (standard input), by docs/EVIDENCE.md alone: a second implementation.
 
-Prints the digest that the invoice carries. With --terms: that of the rate cards and grants.
+Prints the digest that the invoice carries. With --terms: that of the rate cards, grants and credits.
 """
 
 import hashlib
@@ -27,8 +27,9 @@ def root(lines):
 def main():
     header, *lines = sys.stdin.buffer.read().splitlines()
     assert json.loads(header)["evidence"] == 1, "another format"
-    terms = [line for line in lines if line.startswith((b'{"card":', b'{"grant":'))]
-    events = [line for line in lines if not line.startswith((b'{"card":', b'{"grant":'))]
+    starts = (b'{"card":', b'{"grant":', b'{"credit":', b'{"credit_day":')
+    terms = [line for line in lines if line.startswith(starts)]
+    events = [line for line in lines if not line.startswith(starts)]
     if "--terms" in sys.argv:
         print(root(terms).hex())
         return

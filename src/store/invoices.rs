@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::id::{AccountId, RateCardId};
+use crate::domain::id::{AccountId, GrantId, RateCardId};
 use crate::domain::invoice::{Digests, Invoice, InvoiceNumber, Item, Line, Status, Used};
 use crate::domain::money::{Micros, PriceMicros};
+use crate::domain::tax::Taxed;
 use crate::domain::time::{Day, Month, Timestamp};
 
 use super::dialect::Row;
@@ -37,8 +38,8 @@ static CARRIED: Statement = Statement::new(
 );
 macro_rules! columns {
     () => {
-        "i.account_id, i.month, i.number, i.name, i.list_micros, i.free_micros, i.total_micros, i.finalized_at,
-        i.evidence_sha256, i.terms_sha256"
+        "i.account_id, i.month, i.number, i.name, i.list_micros, i.free_micros, i.credit_micros, i.tax_micros,
+        i.total_micros, i.finalized_at, i.evidence_sha256, i.terms_sha256"
     };
 }
 static ONE: Statement = Statement::new(
@@ -56,20 +57,21 @@ static LIST: Statement = Statement::new(
 static LINES: Statement = Statement::new(
     "invoice lines",
     "SELECT l.account_id, l.month, l.item, l.use_month, l.from_day, l.to_day, l.card_id, l.quantity, l.measured,
-        l.price_micros, l.amount_micros
+        l.price_micros, l.credit_id, l.tax_rate_bps, l.tax_base_micros, l.amount_micros
     FROM {rows account_id text, month int}
     {each invoice_lines l: l.account_id = r.account_id AND l.month = r.month} ORDER BY r.ord, l.line",
 );
 static ADD: Statement = Statement::new(
     "add invoices",
     "INSERT INTO invoices ({columns}) SELECT {r.columns} FROM {rows account_id text, month int | number int, name text,
-        list_micros int, free_micros int, total_micros int, finalized_at int, evidence_sha256 bytes, terms_sha256 bytes} WHERE true ORDER BY r.ord",
+        list_micros int, free_micros int, credit_micros int, tax_micros int, total_micros int, finalized_at int,
+        evidence_sha256 bytes, terms_sha256 bytes} WHERE true ORDER BY r.ord",
 );
 static ADD_LINES: Statement = Statement::new(
     "add invoice lines",
     "INSERT INTO invoice_lines ({columns}) SELECT {r.columns} FROM {rows account_id text, month int, line int |
         item text, use_month int, from_day int, to_day int, card_id text, quantity int, measured int,
-        price_micros int, amount_micros int} WHERE true ORDER BY r.ord",
+        price_micros int, credit_id text, tax_rate_bps int, tax_base_micros int, amount_micros int} WHERE true ORDER BY r.ord",
 );
 pub(super) static STATEMENTS: &[&Statement] =
     &[&TAKE_TURNS, &NEXT, &SET_NEXT, &KNOWN, &COUNT, &CARRIED, &ONE, &LIST, &LINES, &ADD, &ADD_LINES];
@@ -83,12 +85,13 @@ fn at_month(accounts: &BTreeSet<AccountId>, month: Month) -> Rows<'_> {
 fn head(row: &mut Row) -> Answer<Invoice> {
     let (account, month, number, name) = (row.id()?, row.month()?, row.int()?, row.string()?);
     let number = known(InvoiceNumber::new(number), "an invoice's number")?;
-    let mut micros = || known(Micros::new(row.int()?), "an amount");
-    let (list, free, total) = (micros()?, micros()?, micros()?);
+    let (list, free, credit, tax) = (row.micros()?, row.micros()?, row.micros()?, row.micros()?);
+    let total = row.micros()?;
     let status = Status::Final { number, at: row.time()? };
+    let (lines, draws) = (Vec::new(), Vec::new());
     let mut digest = || row.opt_bytes()?.map(|bytes| known(bytes.try_into().ok(), "a digest")).transpose();
     let digests = digest()?.zip(digest()?).map(|(evidence, terms)| Digests { evidence, terms });
-    Ok(Invoice { account, name, month, status, lines: Vec::new(), list, free, total, digests })
+    Ok(Invoice { account, name, month, status, lines, draws, list, free, credit, tax, total, digests })
 }
 
 fn line(row: &mut Row) -> Answer<((AccountId, Month), Line)> {
@@ -106,7 +109,13 @@ fn line(row: &mut Row) -> Answer<((AccountId, Month), Line)> {
         (None, None, None, None, None) => None,
         (..) => return Err(StoreError::corrupt("an invoice's line")),
     };
-    Ok((of, Line { item, used, amount: known(Micros::new(row.int()?), "an amount")? }))
+    let credit = row.opt_id()?;
+    let taxed = match (row.opt_tax_rate()?, row.opt_micros()?) {
+        (Some(rate), Some(base)) => Some(Taxed { rate, base }),
+        (None, None) => None,
+        (..) => return Err(StoreError::corrupt("an invoice's tax line")),
+    };
+    Ok((of, Line { item, used, credit, taxed, amount: row.micros()? }))
 }
 
 fn write_line<'a>(rows: &mut Rows<'a>, invoice: &'a Invoice, place: usize, line: &'a Line) -> Answer<()> {
@@ -118,7 +127,10 @@ fn write_line<'a>(rows: &mut Rows<'a>, invoice: &'a Invoice, place: usize, line:
     rows.opt_text(used.map(|used| used.card.as_str()));
     rows.opt_int(used.map(|used| narrow(used.quantity)).transpose()?);
     rows.opt_int(used.and_then(|used| used.measured).map(narrow).transpose()?);
-    rows.opt_int(used.and_then(|used| used.price).map(PriceMicros::micros_per_hour)).int(line.amount.count());
+    rows.opt_int(used.and_then(|used| used.price).map(PriceMicros::micros_per_hour));
+    rows.opt_text(line.credit.as_ref().map(GrantId::as_str));
+    rows.opt_int(line.taxed.map(|taxed| taxed.rate.bps())).opt_int(line.taxed.map(|taxed| taxed.base.count()));
+    rows.int(line.amount.count());
     Ok(())
 }
 
@@ -171,17 +183,19 @@ impl Tx {
                 lines.end();
             }
         }
-        // The lines first: once the invoice is there, it takes no more.
+        // The lines and draws first: once the invoice is there, it takes no more.
         self.write(&ADD_LINES, &lines).await?;
+        self.add_credit_draws(invoices).await?;
         let heads = Rows::try_of(invoices, |rows, invoice| {
             let Status::Final { number, at } = invoice.status else {
                 return Err(StoreError::corrupt("a draft is not kept"));
             };
             rows.text(invoice.account.as_str()).int(invoice.month.index()).int(number.count()).text(&invoice.name);
-            rows.int(invoice.list.count()).int(invoice.free.count()).int(invoice.total.count()).int(Timestamp::ms(at));
+            rows.int(invoice.list.count()).int(invoice.free.count());
+            rows.int(invoice.credit.count()).int(invoice.tax.count()).int(invoice.total.count()).int(Timestamp::ms(at));
             let digests = invoice.digests.as_ref();
-            rows.opt_bytes(digests.map(|digests| &digests.evidence[..]))
-                .opt_bytes(digests.map(|digests| &digests.terms[..]));
+            rows.opt_bytes(digests.map(|digests| &digests.evidence[..]));
+            rows.opt_bytes(digests.map(|digests| &digests.terms[..]));
             Ok(())
         })?;
         self.write(&ADD, &heads).await?;
@@ -216,8 +230,10 @@ impl Tx {
         for (of, line) in all(self.fetch_rows(&LINES, &rows, &[]).await?, line)? {
             lines.entry(of).or_default().push(line);
         }
+        let mut draws = self.draws_of_invoices(&rows).await?;
         for invoice in &mut invoices {
             let of = (invoice.account.clone(), invoice.month);
+            invoice.draws = draws.remove(&of).unwrap_or_default();
             invoice.lines = lines.remove(&of).unwrap_or_default();
         }
         Ok(invoices)

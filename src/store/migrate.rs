@@ -25,6 +25,11 @@ static SCRIPTS: &[Script] = &[
         postgres: include_str!("../../migrations/postgres/0003_invoices.sql"),
     },
     Script {
+        name: "0004_corrections",
+        sqlite: include_str!("../../migrations/sqlite/0004_corrections.sql"),
+        postgres: include_str!("../../migrations/postgres/0004_corrections.sql"),
+    },
+    Script {
         name: "0006_evidence_of_invoices",
         sqlite: include_str!("../../migrations/sqlite/0006_evidence_of_invoices.sql"),
         postgres: include_str!("../../migrations/postgres/0006_evidence_of_invoices.sql"),

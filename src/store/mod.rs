@@ -62,6 +62,7 @@ use crate::domain::time::{Month, Timestamp};
 
 mod archive;
 mod audit;
+mod credits;
 mod customers;
 mod days;
 mod dialect;
@@ -219,6 +220,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         STATEMENTS,
         archive::STATEMENTS,
         audit::STATEMENTS,
+        credits::STATEMENTS,
         customers::STATEMENTS,
         days::STATEMENTS,
         draws::STATEMENTS,

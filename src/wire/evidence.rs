@@ -7,9 +7,11 @@ use crate::domain::id::{AccountId, GrantId, KeyId, LeaseId, RateCardId, SandboxI
 use crate::domain::invoice::InvoiceNumber;
 use crate::domain::lease::{HourTotals, Shape};
 use crate::domain::money::{MICROS_MAX, Micros, PRICE_MICROS_MAX, PriceMicros};
+use crate::domain::proof::credits::CreditTerms;
 use crate::domain::proof::{CardSpan, GrantTerms, LateOf, LeaseTerms, LifeId, ProofHead, Record};
 use crate::domain::rate_card::RateCard;
 use crate::domain::sample::{COUNTER_MAX, Reading, StorageReport};
+use crate::domain::tax::TaxRate;
 use crate::domain::time::{Day, Hour, Month, Timestamp};
 use crate::domain::units::{FLOOR_MILLICORES_MAX, MEBIBYTES_MAX, MebiBytes, Millicores, VCPUS_MAX, Vcpus};
 use crate::domain::usage::Usage;
@@ -86,11 +88,13 @@ fn rows<const N: usize, T>(list: Value<'_, '_>, read: impl Fn(&[Value<'_, '_>; N
 
 /// Reads the header.
 pub fn head(line: &[u8]) -> Read<ProofHead> {
-    let names = ["evidence", "account", "name", "month", "number", "finalized_at", "carried_over_micros"];
+    let names =
+        ["evidence", "account", "name", "month", "number", "finalized_at", "carried_over_micros", "tax_rate_bps"];
     let value = document(line)?;
     let object = value.object(names)?;
     object.required("evidence")?.integer(FORMAT, FORMAT)?;
     let carried = object.required("carried_over_micros")?.integer(MICROS_MAX.saturating_neg(), 0)?;
+    let tax = object.required("tax_rate_bps")?;
     Ok(ProofHead {
         account: object.required("account")?.id(AccountId::parse)?,
         name: object.required("name")?.text(NAME_CHARS_MAX)?,
@@ -98,6 +102,7 @@ pub fn head(line: &[u8]) -> Read<ProofHead> {
         number: known(InvoiceNumber::new(whole(object.required("number")?)?), "a number")?,
         at: at(object.required("finalized_at")?)?,
         carried_over: known(Micros::new(carried), "an amount")?,
+        tax: if tax.is_null() { None } else { Some(known(TaxRate::from_bps(whole(tax)?), "a tax rate")?) },
     })
 }
 
@@ -112,6 +117,12 @@ pub fn record(line: &[u8]) -> Read<Record> {
     }
     if first.starts_with("\"grant\"") {
         return grant(value);
+    }
+    if first.starts_with("\"credit\"") {
+        return credit(value);
+    }
+    if first.starts_with("\"credit_day\"") {
+        return credit_drawn(value);
     }
     let has = |name: &str| text.contains(&format!(",\"{name}\":"));
     if has("late") {
@@ -156,6 +167,29 @@ fn grant(value: Value<'_, '_>) -> Read<Record> {
         expires_on: if expires.is_null() { None } else { Some(expires.day()?) },
         drawn_before_ms: whole(object.required("drawn_before_ms")?)?,
     }))
+}
+
+fn signed_micros(value: &Value<'_, '_>) -> Read<Micros> {
+    known(Micros::new(whole(*value)?), "an amount")
+}
+
+fn credit(value: Value<'_, '_>) -> Read<Record> {
+    let object = value.object(["credit", "granted_micros", "starts_on", "expires_on", "drawn_before_micros"])?;
+    let expires = object.required("expires_on")?;
+    Ok(Record::Credit(CreditTerms {
+        id: object.required("credit")?.id(GrantId::parse)?,
+        granted: object.required("granted_micros")?.micros()?,
+        starts_on: object.required("starts_on")?.day()?,
+        expires_on: if expires.is_null() { None } else { Some(expires.day()?) },
+        drawn_before: signed_micros(&object.required("drawn_before_micros")?)?,
+    }))
+}
+
+fn credit_drawn(value: Value<'_, '_>) -> Read<Record> {
+    let object = value.object(["credit_day", "drawn"])?;
+    let drawn =
+        rows(object.required("drawn")?, |[credit, amount]| Ok((credit.id(GrantId::parse)?, signed_micros(amount)?)))?;
+    Ok(Record::CreditDrawn(object.required("credit_day")?.day()?, drawn))
 }
 
 fn life<const N: usize>(object: &Object<'_, '_, N>) -> Read<LifeId> {

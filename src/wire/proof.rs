@@ -139,11 +139,11 @@ fn canonical(line: &[u8], written: &str) -> Result<(), BadLine> {
 
 /// The invoice that the evidence makes, as the API would show it.
 fn computed(read: &Read) -> Result<Value, String> {
-    let ProofHead { account, name, month, number, at, carried_over } = read.head.clone();
-    let head = Head { account, name, month, carried_over };
+    let ProofHead { account, name, month, number, at, carried_over, tax } = read.head.clone();
+    let head = Head { account, name, month, carried_over, credits: read.billed.credits.clone(), tax };
     let made = || {
         let draft = Invoice::draft(head, &read.billed.days, &read.billed.book)?;
-        let digests = Some(read.digester.finish().with_head(&read.head));
+        let digests = Some(read.digester.finish().with_head(&read.head, &[]));
         Shown::new(&Invoice { status: Status::Final { number, at }, digests, ..draft })
     };
     let shown = made().map_err(|overflow| overflow.to_string())?;

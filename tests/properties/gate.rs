@@ -124,6 +124,7 @@ impl Case {
                 card_on_file: true,
                 daily_limit: None,
                 counted_from: None,
+                tax: None,
                 created_at: Timestamp::EPOCH,
             },
             key: Some(Key {

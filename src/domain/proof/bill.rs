@@ -6,12 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::credits::{self, CreditTerms};
 use super::{CardSpan, GrantTerms, LateOf, LeaseTerms, LifeId, Record};
 use crate::domain::checked::Overflow;
+use crate::domain::credit::CreditBook;
 use crate::domain::curve;
 use crate::domain::id::{AccountId, GrantId, LeaseId};
 use crate::domain::lease::HourTotals;
 use crate::domain::meter::Terms;
+use crate::domain::money::Micros;
 use crate::domain::rate_card::{PriceBook, RateCardEntry};
 use crate::domain::sample::{Reading, StorageReport};
 use crate::domain::storage_meter::{self, Reporter, StoragePoint};
@@ -81,17 +84,21 @@ pub struct Bill {
     book: Option<PriceBook>,
     grants: BTreeMap<GrantId, GrantTerms>,
     drawn_ms: BTreeMap<GrantId, i64>,
+    credits: Vec<CreditTerms>,
+    credit_drawn: Vec<(Day, Vec<(GrantId, Micros)>)>,
     life: Option<Life>,
     days: BTreeMap<Day, HourTotals>,
 }
 
-/// What an invoice bills: by day, and at which prices.
+/// What an invoice bills: by day, at which prices, and what credit there is.
 #[derive(Debug)]
 pub struct Billed {
     /// Usage by day of use.
     pub days: Vec<(Day, HourTotals)>,
     /// The prices of those days.
     pub book: PriceBook,
+    /// The credits that it drew on, as they were before it.
+    pub credits: CreditBook,
 }
 
 impl Bill {
@@ -105,6 +112,8 @@ impl Bill {
             book: None,
             grants: BTreeMap::new(),
             drawn_ms: BTreeMap::new(),
+            credits: Vec::new(),
+            credit_drawn: Vec::new(),
             life: None,
             days: BTreeMap::new(),
         }
@@ -115,6 +124,8 @@ impl Bill {
         match record {
             Record::Card(span) => self.card(span),
             Record::Grant(grant) => self.grant(grant),
+            Record::Credit(credit) => self.credit(credit),
+            Record::CreditDrawn(day, drawn) => self.credit_drawn(day, drawn),
             Record::Sandbox(id, deleted_at) => self.sandbox(id, deleted_at),
             Record::Reports(id, hour, reports) => self.reports(&id, hour, &reports),
             Record::Lease(terms) => self.lease(terms),
@@ -138,13 +149,20 @@ impl Bill {
             }
         }
         let book = self.prices()?;
-        Ok(Billed { days: self.days.into_iter().collect(), book })
+        let credits = credits::book(&self.account, &self.credits, &self.credit_drawn)?;
+        if let Some((credit, drawn)) =
+            credits.credits().find(|(credit, drawn)| *drawn < Micros::ZERO || *drawn > credit.granted)
+        {
+            return wrong(format!("credit {}: {} microdollars are drawn", credit.id, drawn.count()));
+        }
+        Ok(Billed { days: self.days.into_iter().collect(), book, credits })
     }
 
     fn card(&mut self, span: CardSpan) -> Result<(), Wrong> {
         let follows = self.cards.last().is_none_or(|last| last.to <= span.from);
         let of_one_month = span.from < span.to && span.to <= span.from.month().next().first_day();
-        if self.book.is_some() || !self.grants.is_empty() || !follows || !of_one_month {
+        let first = self.grants.is_empty() && self.credits.is_empty() && self.life.is_none();
+        if !first || !follows || !of_one_month {
             return wrong(format!("the rate card {} is out of order", span.card.id));
         }
         self.cards.push(span);
@@ -153,10 +171,29 @@ impl Bill {
 
     fn grant(&mut self, grant: GrantTerms) -> Result<(), Wrong> {
         let follows = self.grants.last_key_value().is_none_or(|(last, _)| *last < grant.id);
-        if self.life.is_some() || !follows {
+        if self.life.is_some() || !self.credits.is_empty() || !follows {
             return wrong(format!("the grant {} is out of order", grant.id));
         }
         self.grants.insert(grant.id.clone(), grant);
+        Ok(())
+    }
+
+    fn credit(&mut self, credit: CreditTerms) -> Result<(), Wrong> {
+        let follows = self.credits.last().is_none_or(|last| last.id < credit.id);
+        if self.life.is_some() || !self.credit_drawn.is_empty() || !follows {
+            return wrong(format!("the credit {} is out of order", credit.id));
+        }
+        self.credits.push(credit);
+        Ok(())
+    }
+
+    fn credit_drawn(&mut self, day: Day, drawn: Vec<(GrantId, Micros)>) -> Result<(), Wrong> {
+        let follows = self.credit_drawn.last().is_none_or(|(last, _)| *last < day);
+        let known = drawn.iter().all(|(id, _)| self.credits.iter().any(|credit| credit.id == *id));
+        if self.life.is_some() || drawn.is_empty() || !follows || !known {
+            return wrong(format!("what was drawn on credits for day {} is out of order", day.index()));
+        }
+        self.credit_drawn.push((day, drawn));
         Ok(())
     }
 

@@ -3,13 +3,14 @@
 //! An invoice bills what was accepted before its month was closed: the usage of its month, and late usage of months
 //! closed before. Its evidence is exactly what that usage follows from ([`bill`]): samples in those months and their
 //! neighbours outside, leases and sandboxes as they were known at the closing, free time drawn, what earlier invoices
-//! had billed of late usage, the rate cards of the days, and the grants drawn on.
+//! had billed of late usage, the rate cards of the days, and the grants and credits drawn on.
 //!
-//! Ordering: cards by day, grants by id; then life by life, by sandbox and number: the sandbox, its samples at rest by
+//! Ordering: cards by day, grants by id, credits by id, what was drawn on credits by day; then life by life, by sandbox and number: the sandbox, its samples at rest by
 //! hour, its late storage by month; then its leases by id, each with its samples by hour, its draws by hour, and its
 //! late usage by month. Who reads it can go record by record ([`bill::Bill`]), one life at a time.
 
 pub mod bill;
+pub mod credits;
 pub mod select;
 
 use super::free_hours::Grant;
@@ -20,7 +21,9 @@ use super::money::Micros;
 use super::rate_card::{PriceBook, RateCard};
 use super::sample::{Reading, StorageReport};
 use super::sandbox::Sandbox;
+use super::tax::TaxRate;
 use super::time::{Day, Hour, Month, Timestamp};
+use credits::CreditTerms;
 
 /// Which invoice the evidence is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub struct ProofHead {
     pub at: Timestamp,
     /// What the invoice before carried forward: zero or below.
     pub carried_over: Micros,
+    /// The account's tax rate; `None`: no tax line.
+    pub tax: Option<TaxRate>,
 }
 
 /// A rate card and the days `[from, to)`, of one month, on which it holds.
@@ -155,6 +160,10 @@ pub enum Record {
     Card(CardSpan),
     /// A grant.
     Grant(GrantTerms),
+    /// A promotional credit.
+    Credit(CreditTerms),
+    /// What earlier invoices had drawn on credits for usage of a day, in the order of drawing.
+    CreditDrawn(Day, Vec<(GrantId, Micros)>),
     /// A life begins here; when it ended.
     Sandbox(LifeId, Option<Timestamp>),
     /// A life's samples at rest of one UTC hour, ascending.
@@ -170,10 +179,10 @@ pub enum Record {
 }
 
 impl Record {
-    /// Whether it is of the terms, rate cards and grants, rather than of what happened.
+    /// Whether it is of the terms, rate cards, grants and credits, rather than of what happened.
     #[must_use]
     pub fn is_term(&self) -> bool {
-        matches!(self, Self::Card(_) | Self::Grant(_))
+        matches!(self, Self::Card(_) | Self::Grant(_) | Self::Credit(_) | Self::CreditDrawn(..))
     }
 }
 

@@ -12,11 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::batch::told;
 use super::command::CommandError;
 use super::{Answer, Ledger};
+use crate::domain::credit::CreditBook;
 use crate::domain::id::{AccountId, GrantId, LeaseId};
 use crate::domain::invoice::{Invoice, Status};
 use crate::domain::lease::HourTotals;
 use crate::domain::lease::LEASE_MS_MAX;
 use crate::domain::money::Micros;
+use crate::domain::proof::credits;
 use crate::domain::proof::{GrantTerms, LifeId, ProofHead, Record, cards_of};
 use crate::domain::rate_card::PriceBook;
 use crate::domain::time::{Day, Hour, Month, Timestamp};
@@ -71,6 +73,8 @@ pub(in crate::ledger) struct Wanted<'a> {
     pub(in crate::ledger) book: &'a PriceBook,
     /// When the invoice was made final, or now: nothing that was accepted by then is later than this and a minute.
     pub(in crate::ledger) at: Timestamp,
+    /// The records of the credits that it draws on, where it is known already.
+    pub(in crate::ledger) credits: &'a [Record],
 }
 
 /// Takes evidence as it is read.
@@ -109,6 +113,9 @@ pub(in crate::ledger) async fn read(tx: &mut Tx, wanted: Wanted<'_>, sink: &mut 
     for grant in grants(tx, wanted, &draws).await? {
         sink.record(&Record::Grant(grant));
     }
+    for record in wanted.credits {
+        sink.record(record);
+    }
     let lives: Vec<(LifeId, LifeBills)> = lives.into_iter().collect();
     for some in lives.chunks(LIVES_MAX) {
         some_lives(tx, wanted, some, &draws, sink).await?;
@@ -127,7 +134,20 @@ pub(in crate::ledger) async fn digest(tx: &mut Tx, wanted: Wanted<'_>) -> Result
 pub(in crate::ledger) fn head_of(invoice: &Invoice, carried_over: Micros) -> Option<ProofHead> {
     let Status::Final { number, at } = invoice.status else { return None };
     let (account, name, month) = (invoice.account.clone(), invoice.name.clone(), invoice.month);
-    Some(ProofHead { account, name, month, number, at, carried_over })
+    let tax = invoice.lines.iter().find_map(|line| line.taxed).map(|taxed| taxed.rate);
+    Some(ProofHead { account, name, month, number, at, carried_over, tax })
+}
+
+/// The account's credits with what invoices before this one drew on them.
+pub(in crate::ledger) async fn credits_before(tx: &mut Tx, invoice: &Invoice) -> Result<CreditBook, StoreError> {
+    if invoice.draws.is_empty() {
+        return Ok(CreditBook::default());
+    }
+    let mut book = CreditBook::new(tx.credits(&[invoice.account.clone()].into()).await?);
+    for draw in tx.credit_draws_before(&invoice.account, invoice.month).await? {
+        book.note(&[draw])?;
+    }
+    Ok(book)
 }
 
 async fn billed_lives(tx: &mut Tx, wanted: Wanted<'_>) -> Result<BTreeMap<LifeId, LifeBills>, StoreError> {
@@ -281,8 +301,9 @@ impl Ledger {
         let carried = tx.carried_over(&[account.clone()].into(), month).await?;
         let Some(head) = head_of(&invoice, carried.get(account).copied().unwrap_or_default()) else { return Ok(None) };
         let book = self.book(tx, account).await?;
+        let credits = credits::records(&credits_before(tx, &invoice).await?, &invoice);
         sink.head(&head);
-        read(tx, Wanted { account, month, book: &book, at: head.at }, sink).await?;
+        read(tx, Wanted { account, month, book: &book, at: head.at, credits: &credits }, sink).await?;
         Ok(Some(invoice))
     }
 }

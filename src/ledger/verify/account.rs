@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compare::{Differences, lease_hour};
 use super::{Difference, Verified};
+use crate::domain::credit::{Credit, CreditBook};
 use crate::domain::curve;
 use crate::domain::customer::Account;
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{GrantId, KeyId, LeaseId};
-use crate::domain::invoice::{Head, Invoice};
+use crate::domain::invoice::{Head, Invoice, Status};
 use crate::domain::lease::{HourTotals, Lease};
 use crate::domain::limits::DayTotals;
 use crate::domain::meter;
 use crate::domain::money::Micros;
 use crate::domain::proof::bill::{Bill, Wrong};
+use crate::domain::proof::credits;
 use crate::domain::proof::{LifeId, ProofHead, Record};
 use crate::domain::rate_card::PriceBook;
 use crate::domain::sample::Reading;
@@ -386,23 +388,36 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Final invoices are what the hours that they bill and the cards make of them, and each begins with what the one
-    /// before carried forward.
+    /// Final invoices are what the hours that they bill, the cards and the credits make of them, and each begins with
+    /// what the one before carried forward. A credit that was made after an invoice, and did not pay for it, did not have
+    /// to.
     async fn invoices(&mut self, tx: &mut Tx) -> Result<(), StoreError> {
         let ids: BTreeSet<_> = [self.account.id.clone()].into();
         let mut carried_over = Micros::ZERO;
+        let mut credits = CreditBook::new(tx.credits(&ids).await?);
         for kept in tx.list_invoices(&self.account.id, None, ROWS_MAX).await? {
             if self.covers(kept.month) {
                 let days = billed_days(tx, &ids, kept.month, BilledDays::Closed).await?.remove(&self.account.id);
                 let (account, name) = (self.account.id.clone(), kept.name.clone());
-                let head = Head { account, name, month: kept.month, carried_over };
+                let pays = |credit: &Credit| is_older(credit, &kept) || draws_on(&kept, credit);
+                let tax = kept.lines.iter().find_map(|line| line.taxed).map(|taxed| taxed.rate);
+                let credits = credits.filtered(pays);
+                let head = Head { account, name, month: kept.month, carried_over, credits, tax };
                 let computed = Invoice::draft(head, &days.unwrap_or_default(), self.book)?;
                 self.sum.rows = self.sum.rows.saturating_add(1);
                 if !self.differences.invoice(&kept, &computed) {
                     self.proof(tx, &kept, carried_over).await?;
                 }
             }
+            credits.note(&kept.draws)?;
             carried_over = kept.carried_forward()?;
+        }
+        for (credit, drawn) in credits.credits() {
+            self.sum.rows = self.sum.rows.saturating_add(1);
+            if drawn < Micros::ZERO || drawn > credit.granted {
+                let (drawn, granted) = (i128::from(drawn.count()), i128::from(credit.granted.count()));
+                self.differences.figure("credits", &format!("credit {}", credit.id), "drawn_micros", drawn, granted);
+            }
         }
         Ok(())
     }
@@ -422,13 +437,16 @@ impl Check<'_> {
             return Ok(());
         }
         let mut sink = Again { digester: Digester::default(), bill: Ok(Bill::new(kept.account.clone(), kept.month)) };
-        proof::read(tx, Wanted { account: &kept.account, month: kept.month, book: self.book, at: head.at }, &mut sink)
-            .await?;
-        let computed = sink.digester.finish().with_head(&head);
+        let credits = credits::records(&proof::credits_before(tx, kept).await?, kept);
+        let (account, month) = (&kept.account, kept.month);
+        let wanted = Wanted { account, month, book: self.book, at: head.at, credits: &credits };
+        proof::read(tx, wanted, &mut sink).await?;
+        let computed = sink.digester.finish().with_head(&head, &[]);
         self.differences.digests(kept, digests, computed);
         match sink.bill.and_then(Bill::finish) {
             Ok(billed) => {
-                let head = Head { account: head.account, name: head.name, month: head.month, carried_over };
+                let ProofHead { account, name, month, tax, .. } = head;
+                let head = Head { account, name, month, carried_over, credits: billed.credits, tax };
                 let computed = Invoice::draft(head, &billed.days, &billed.book)?;
                 self.differences.invoice(kept, &computed);
             }
@@ -462,4 +480,13 @@ impl Sink for Again {
     async fn pass_on(&mut self) -> Result<(), String> {
         Ok(())
     }
+}
+
+/// Whether a credit was there when an invoice became final.
+fn is_older(credit: &Credit, invoice: &Invoice) -> bool {
+    matches!(invoice.status, Status::Final { at, .. } if credit.created_at < at)
+}
+
+fn draws_on(invoice: &Invoice, credit: &Credit) -> bool {
+    invoice.draws.iter().any(|draw| draw.credit == credit.id)
 }

@@ -34,24 +34,33 @@ impl Digester {
     /// What is digested so far, to be completed with the header.
     #[must_use]
     pub fn finish(&self) -> Body {
-        Body { terms: self.terms.root(), events: self.events.root() }
+        Body { terms: self.terms.clone(), events: self.events.root() }
     }
 }
 
-/// The digests of all records; the header is still to come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The digests of all records but credits, which come last of the terms; they and the header are still to come.
+#[derive(Clone, Debug)]
 pub struct Body {
-    terms: tree::Hash,
+    terms: Tree,
     events: tree::Hash,
 }
 
 impl Body {
-    /// With the header, which has the invoice's number: the digests that the invoice carries.
+    /// With the records of credits (where they were not among the others) and the header, which has the invoice's
+    /// number: the digests that the invoice carries.
     #[must_use]
-    pub fn with_head(&self, head: &ProofHead) -> Digests {
+    pub fn with_head(&self, head: &ProofHead, credits: &[Record]) -> Digests {
+        let mut terms = self.terms.clone();
         let mut line = String::new();
+        for record in credits {
+            line.clear();
+            record_line(&mut line, record);
+            terms.push(line.as_bytes());
+        }
+        line.clear();
         head_line(&mut line, head);
-        let records = tree::node(&self.terms, &self.events);
-        Digests { evidence: tree::node(&tree::leaf(line.as_bytes()), &records), terms: self.terms }
+        let terms = terms.root();
+        let records = tree::node(&terms, &self.events);
+        Digests { evidence: tree::node(&tree::leaf(line.as_bytes()), &records), terms }
     }
 }

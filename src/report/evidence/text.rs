@@ -7,6 +7,7 @@ use crate::domain::id::GrantId;
 use crate::domain::lease::HourTotals;
 use crate::domain::proof::{LateOf, LifeId, ProofHead, Record};
 use crate::domain::sample::{Reading, StorageReport};
+use crate::domain::tax::TaxRate;
 use crate::domain::time::{Day, Timestamp};
 use crate::domain::units::MebiBytes;
 use crate::report::{show_day, show_month};
@@ -43,6 +44,14 @@ fn text(out: &mut String, text: &str) {
     out.push('"');
 }
 
+/// Appends a day, or null.
+fn day_or_null(out: &mut String, day: Option<Day>) {
+    match day {
+        Some(day) => put!(out, "\"{}\"", show_day(day)),
+        None => out.push_str("null"),
+    }
+}
+
 /// Appends items in brackets.
 fn list<T>(out: &mut String, items: &[T], mut item: impl FnMut(&mut String, &T)) {
     out.push('[');
@@ -60,7 +69,10 @@ pub fn head_line(out: &mut String, head: &ProofHead) {
     put!(out, "{{\"evidence\":{FORMAT},\"account\":\"{}\",\"name\":", head.account);
     text(out, &head.name);
     put!(out, ",\"month\":\"{}\",\"number\":{}", show_month(head.month), head.number.count());
-    put!(out, ",\"finalized_at\":{},\"carried_over_micros\":{}}}", head.at.ms(), head.carried_over.count());
+    put!(out, ",\"finalized_at\":{},\"carried_over_micros\":{}", head.at.ms(), head.carried_over.count());
+    out.push_str(",\"tax_rate_bps\":");
+    number(out, head.tax.map(TaxRate::bps));
+    out.push('}');
 }
 
 fn life(out: &mut String, id: &LifeId) {
@@ -81,11 +93,18 @@ pub fn record_line(out: &mut String, record: &Record) {
         Record::Grant(grant) => {
             put!(out, "\"grant\":\"{}\",\"granted_ms\":{}", grant.id, grant.granted_ms);
             put!(out, ",\"starts_on\":\"{}\",\"expires_on\":", show_day(grant.starts_on));
-            match grant.expires_on {
-                Some(day) => put!(out, "\"{}\"", show_day(day)),
-                None => out.push_str("null"),
-            }
+            day_or_null(out, grant.expires_on);
             put!(out, ",\"drawn_before_ms\":{}", grant.drawn_before_ms);
+        }
+        Record::Credit(credit) => {
+            put!(out, "\"credit\":\"{}\",\"granted_micros\":{}", credit.id, credit.granted.count());
+            put!(out, ",\"starts_on\":\"{}\",\"expires_on\":", show_day(credit.starts_on));
+            day_or_null(out, credit.expires_on);
+            put!(out, ",\"drawn_before_micros\":{}", credit.drawn_before.count());
+        }
+        Record::CreditDrawn(day, drawn) => {
+            put!(out, "\"credit_day\":\"{}\",\"drawn\":", show_day(*day));
+            list(out, drawn, |out, (credit, amount)| put!(out, "[\"{credit}\",{}]", amount.count()));
         }
         Record::Sandbox(id, deleted_at) => {
             life(out, id);

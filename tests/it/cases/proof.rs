@@ -46,6 +46,11 @@ async fn three_months(backend: Backend) -> Engine {
     let api = &engine.admin;
     let start = time("2026-10-30T20:00:00Z");
     made(api.admit("acme", "ci", &[lease("over", "s-4", 1, 500, 20 * 24 * HOUR_S)]).await);
+    // Credit that runs out, credit that lapses, and tax.
+    let credit = |id: &str, micros: i64| json!({"id": id, "credit_micros": micros, "starts_on": "2026-10-01"});
+    made(api.post("/v1/accounts/acme/grants", &credit("c-1", 900_000)).await);
+    made(api.post("/v1/accounts/acme/grants", &with(credit("c-0", 5_000_000), "expires_on", "2026-11-18")).await);
+    done(api.patch("/v1/accounts/acme", &json!({"tax_rate_bps": 1_900})).await);
     engine.set_clock(time("2026-11-15T10:00:00Z")).await;
     // A lease that runs over the month's end, and a disk that nobody reports for a while.
     made(api.admit("acme", "ci", &[lease("on", "s-5", 2, 900, 20 * 24 * HOUR_S)]).await);
@@ -204,6 +209,8 @@ fn kind_of(line: &str) -> &'static str {
         "\"evidence\"",
         "\"card\"",
         "\"grant\"",
+        "\"credit\"",
+        "\"credit_day\"",
         "\"reports\"",
         "\"readings\"",
         "\"drawn\"",
