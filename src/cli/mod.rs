@@ -3,6 +3,7 @@
 //! What a person reads as a result goes to standard output; progress, logs and errors go to standard error. The exit
 //! status is 0 when the command did what it says, 1 when it could not, 2 when the command line itself is wrong.
 
+pub mod archive;
 pub mod bench;
 pub mod close;
 pub mod demo;
@@ -62,6 +63,8 @@ enum Command {
     Close(close::CloseArgs),
     /// Compute everything again from the evidence, and say what differs
     Verify(verify::VerifyArgs),
+    /// Say that evidence of closed months is archived, before it is dropped
+    Archive(archive::ArchiveArgs),
     /// Write the evidence of a final invoice as a file that anyone can check
     Evidence(evidence::EvidenceArgs),
     /// Print the OpenAPI document of the API
@@ -134,6 +137,7 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Migrate(args) => block_on(migrate::run(args)),
         Command::Close(args) => block_on(close::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),
+        Command::Archive(args) => block_on(archive::run(args)),
         Command::Evidence(args) => block_on(evidence::run(args)),
         Command::Openapi => openapi::run(&mut std::io::stdout()),
         Command::Demo(args) => block_on(demo::run(args)),

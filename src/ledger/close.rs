@@ -58,7 +58,8 @@ struct Bill {
     days: Vec<(Day, HourTotals)>,
     book: PriceBook,
     carried_over: Micros,
-    evidence: Body,
+    /// `None`: usage of a month whose evidence is archived came all the same; that can't be proved.
+    evidence: Option<Body>,
 }
 
 /// How far closing has come.
@@ -262,8 +263,9 @@ impl Ledger {
         for (account, days) in billed_days(tx, &lacking, month, BilledDays::Closed).await? {
             let book = PriceBook::new(self.engine.rules.list.clone(), &account, &entries);
             let carried_over = carried.get(&account).copied().unwrap_or_default();
-            let evidence =
-                proof::digest(tx, Wanted { account: &account, month, book: &book, at: now, credits: &[] }).await?;
+            let wanted = Wanted { account: &account, month, book: &book, at: now, credits: &[] };
+            let at_hand = proof::at_hand(tx, &account, month).await?;
+            let evidence = if at_hand { Some(proof::digest(tx, wanted).await?) } else { None };
             bills.push(Bill { account, days, book, carried_over, evidence });
         }
         Ok((ids, bills))
@@ -292,7 +294,9 @@ impl Ledger {
                 let invoice = Invoice { status: Status::Final { number: next, at: now }, ..draft };
                 let terms = credits::records(&credits, &invoice);
                 let head = proof::head_of(&invoice, bill.carried_over);
-                made.push(Invoice { digests: head.map(|head| bill.evidence.with_head(&head, &terms)), ..invoice });
+                let proved = bill.evidence.as_ref().zip(head.as_ref());
+                let digests = proved.map(|(evidence, head)| evidence.with_head(head, &terms));
+                made.push(Invoice { digests, ..invoice });
                 next = next.next()?;
             }
         }

@@ -7,6 +7,7 @@
 
 pub mod alone;
 pub mod apply;
+pub mod archive;
 pub mod batch;
 mod callers;
 pub mod close;

@@ -20,7 +20,13 @@ static KEEP: Statement = Statement::new(
         first_at int, lease_id text | accepted_month int, bytes bytes}
     WHERE true ORDER BY r.ord ON CONFLICT (account_id, sandbox_id, life, first_at, lease_id) DO NOTHING",
 );
-pub(super) static STATEMENTS: &[&Statement] = &[&FROM, &MOVE, &KEEP];
+/// Of the accounts, those of which a month that is not closed bills usage of a month up to another one.
+static WAITS: Statement = Statement::new(
+    "late usage that waits",
+    "SELECT COUNT(*) FROM accounts r {each late_months m: m.account_id = r.account_id AND m.billed_month >= {int 1}
+        AND m.use_month <= {int 2}}",
+);
+pub(super) static STATEMENTS: &[&Statement] = &[&FROM, &MOVE, &KEEP, &WAITS];
 
 impl Tx {
     /// The first month whose evidence is at hand.
@@ -32,6 +38,13 @@ impl Tx {
     /// Evidence of months before `month` is archived from now on.
     pub async fn move_evidence_from(&mut self, month: Month) -> Answer<()> {
         self.execute(&MOVE, &[Value::int(month.index())]).await.map(drop)
+    }
+
+    /// Whether months from `open_month` on bill late usage of months up to `month`.
+    pub async fn late_usage_waits(&mut self, open_month: Month, month: Month) -> Answer<bool> {
+        let values = [Value::int(open_month.index()), Value::int(month.index())];
+        let found = self.fetch(&WAITS, &values).await?.into_iter().next();
+        Ok(found.ok_or_else(|| StoreError::corrupt("no count"))?.int()? > 0)
     }
 
     /// Keeps samples of evidence that is archived; those that are kept already stay.

@@ -12,7 +12,7 @@ use crate::domain::time::{Month, Timestamp};
 use super::changes::{Changes, PageOwner};
 use super::dialect::Row;
 use super::read::known;
-use super::shapes::{OwnedPage, PageProbe};
+use super::shapes::{KeptPage, OwnedPage, PageProbe};
 use super::statement::Statement;
 use super::{Answer, Rows, Tx, all};
 
@@ -161,7 +161,13 @@ impl Tx {
                 });
             }
         }
-        self.pages_between(&ranges).await
+        let mut found = self.pages_between(&ranges).await?;
+        // Where older evidence is archived, the samples that were kept of it stand in for it.
+        let owners = Rows::of(probes, |rows, probe| {
+            rows.text(probe.owner.account.as_str()).text(probe.owner.sandbox.as_str()).int(probe.owner.life);
+        });
+        found.extend(self.kept_pages_of(&owners).await?.into_iter().map(KeptPage::into_page));
+        Ok(found)
     }
 
     /// The pages in ranges, each once, by owner, first instant and number.

@@ -227,7 +227,12 @@ impl Tx {
 
     /// What was kept of lives' archived evidence.
     pub async fn kept_pages(&mut self, account: &AccountId, lives: &[LifeId]) -> Answer<Vec<KeptPage>> {
-        all(self.fetch_rows(&KEPT, &life_rows(account, lives), &[]).await?, |row| {
+        self.kept_pages_of(&life_rows(account, lives)).await
+    }
+
+    /// [`Tx::kept_pages`] of lives as rows; one that is there twice is answered twice.
+    pub(super) async fn kept_pages_of(&mut self, lives: &Rows<'_>) -> Answer<Vec<KeptPage>> {
+        all(self.fetch_rows(&KEPT, lives, &[]).await?, |row| {
             let owner = super::changes::PageOwner {
                 account: row.id()?,
                 sandbox: row.id()?,

@@ -82,7 +82,7 @@ pub(crate) fn list() -> Card {
 }
 
 pub(crate) async fn open(clock: &Clock, welcome_ms: i64) -> Ledger {
-    let store = Store::open("sqlite::memory:", Options::default()).await.unwrap();
+    let store = Store::open("sqlite::memory:", Options { wait_ms_max: 120_000, ..Options::default() }).await.unwrap();
     store.migrate().await.unwrap();
     let cover = FreeCover {
         vcpus: Vcpus::new(COVER.0).unwrap(),

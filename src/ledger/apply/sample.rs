@@ -11,6 +11,7 @@ use crate::domain::sample::{Reading, RejectCode, Sample, Seen, StorageReport};
 use crate::domain::sample_page::PageSample;
 use crate::domain::sandbox::Sandbox;
 use crate::domain::storage_meter::{Reporter, StoragePoint};
+use crate::domain::time::Timestamp;
 use crate::store::changes::PageOwner;
 
 type Judged = Result<SampleOutcome, Fault>;
@@ -72,7 +73,7 @@ impl WorkingSet {
         Ok((before, after, same))
     }
 
-    /// `wrong_host`, `future`, `outside_lease`.
+    /// `wrong_host`, `future`, `outside_lease`, `archived`.
     fn refused_outright(&self, lease: &Lease, host: Option<&HostId>, reading: &Reading) -> Option<RejectCode> {
         let wrong_host = host.is_some_and(|host| lease.host.as_ref().is_some_and(|other| other != host));
         let early = reading.at < lease.window.start.near(CLOCK_TOLERANCE_MS.saturating_neg());
@@ -83,9 +84,16 @@ impl WorkingSet {
             Some(RejectCode::Future)
         } else if early || late {
             Some(RejectCode::OutsideLease)
+        } else if self.is_archived(reading.at) {
+            Some(RejectCode::Archived)
         } else {
             None
         }
+    }
+
+    /// Whether the evidence around an instant is no longer at hand.
+    pub(super) fn is_archived(&self, at: Timestamp) -> bool {
+        at.month() < self.evidence_from
     }
 
     /// Counts an accepted reading and keeps it as evidence.
@@ -156,6 +164,8 @@ impl WorkingSet {
             return Ok(SampleOutcome::Rejected(RejectCode::Future));
         } else if early || late {
             return Ok(SampleOutcome::Rejected(RejectCode::OutsideLease));
+        } else if self.is_archived(report.at) {
+            return Ok(SampleOutcome::Rejected(RejectCode::Archived));
         } else if same.is_some() {
             return Ok(SampleOutcome::Rejected(RejectCode::Conflict));
         }

@@ -150,6 +150,13 @@ pub(in crate::ledger) async fn credits_before(tx: &mut Tx, invoice: &Invoice) ->
     Ok(book)
 }
 
+/// Whether the evidence of a month's invoice is not archived: of the month, and of those whose late usage it bills.
+pub(in crate::ledger) async fn at_hand(tx: &mut Tx, account: &AccountId, month: Month) -> Result<bool, StoreError> {
+    let late = tx.late_months(&[account.clone()].into(), month).await?;
+    let first = late.iter().map(|(_, used)| *used).min().unwrap_or(month).min(month);
+    Ok(first >= tx.evidence_from().await?)
+}
+
 async fn billed_lives(tx: &mut Tx, wanted: Wanted<'_>) -> Result<BTreeMap<LifeId, LifeBills>, StoreError> {
     let mut lives: BTreeMap<LifeId, LifeBills> = BTreeMap::new();
     let own = tx.billed_parts(wanted.account, wanted.month, wanted.month, false).await?;
@@ -284,7 +291,8 @@ async fn some_lives(
 }
 
 impl Ledger {
-    /// Reads the evidence of a final invoice into a sink. Answers the invoice; not found: there is no such final one.
+    /// Reads the evidence of a final invoice into a sink. Answers the invoice; not found: there is no such final one, or
+    /// its evidence is archived.
     pub async fn evidence(&self, account: &AccountId, month: Month, sink: &mut impl Sink) -> Answer<Invoice> {
         let mut tx = self.snapshot().await?;
         self.read_evidence(&mut tx, account, month, sink).await.map_err(told)?.ok_or(CommandError::NotFound("invoice"))
@@ -298,6 +306,9 @@ impl Ledger {
         sink: &mut impl Sink,
     ) -> Result<Option<Invoice>, StoreError> {
         let Some(invoice) = tx.invoice(account, month).await? else { return Ok(None) };
+        if !at_hand(tx, account, month).await? {
+            return Ok(None);
+        }
         let carried = tx.carried_over(&[account.clone()].into(), month).await?;
         let Some(head) = head_of(&invoice, carried.get(account).copied().unwrap_or_default()) else { return Ok(None) };
         let book = self.book(tx, account).await?;

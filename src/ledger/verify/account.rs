@@ -426,13 +426,11 @@ impl<'a> Check<'a> {
 impl Check<'_> {
     /// A final invoice is what its evidence alone makes, and so is its digest.
     async fn proof(&mut self, tx: &mut Tx, kept: &Invoice, carried_over: Micros) -> Result<(), StoreError> {
-        let late = tx.late_months(&[kept.account.clone()].into(), kept.month).await?;
-        let first = late.iter().map(|(_, month)| *month).min().unwrap_or(kept.month).min(kept.month);
         let (Some(digests), Some(head)) = (kept.digests, proof::head_of(kept, carried_over)) else {
             self.sum.unchecked = self.sum.unchecked.saturating_add(1);
             return Ok(());
         };
-        if first < self.evidence_from {
+        if !proof::at_hand(tx, &kept.account, kept.month).await? {
             self.sum.unchecked = self.sum.unchecked.saturating_add(1);
             return Ok(());
         }

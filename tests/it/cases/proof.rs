@@ -8,13 +8,15 @@ use serde_json::{Value, json};
 
 use super::verify::furnished;
 use crate::harness::{
-    Api, Backend, Engine, HOUR_S, at_rest, done, int, lease, made, on_each_backend, run_sql, sample, time, with,
+    Api, Backend, Engine, HOUR_S, Time, at_rest, done, int, lease, made, on_each_backend, refused, run_sql, sample,
+    time, with,
 };
 
 on_each_backend!(
     every_invoice_is_what_its_evidence_makes,
     evidence_is_of_ones_own_account,
     a_changed_database_is_found_by_its_digest,
+    archived_evidence_is_told_apart_from_wrong_evidence,
 );
 
 /// The evidence of a final invoice, as it is sent.
@@ -176,6 +178,92 @@ async fn a_changed_database_is_found_by_its_digest(backend: Backend) {
         let (agrees, text) = engine.verify(&[]);
         assert!(!agrees && text.contains(column), "{change}: {text}");
     }
+}
+
+fn archive(engine: &Engine, month: &str) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_runtab"))
+        .args(["archive", month, "--database", engine.database()])
+        .output()
+        .expect("the program starts");
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("text")).concat();
+    (output.status.success(), text)
+}
+
+/// What an operator does with tables of months, on either back end.
+async fn drop_evidence(backend: Backend, engine: &Engine, before: Time) {
+    let delete = |table: &str| format!("DELETE FROM {table} WHERE first_at < {}", before.0);
+    let statements = match backend {
+        Backend::Sqlite => vec!["DROP TRIGGER sample_pages_no_delete".to_owned(), delete("sample_pages")],
+        Backend::Postgres => vec![
+            "ALTER TABLE evidence.sample_pages_any DISABLE TRIGGER USER".to_owned(),
+            delete("evidence.sample_pages_any"),
+        ],
+    };
+    for statement in statements {
+        run_sql(engine.database(), &statement).await.unwrap();
+    }
+}
+
+async fn archived_evidence_is_told_apart_from_wrong_evidence(backend: Backend) {
+    let engine = Engine::with_customer(backend, time("2026-10-25T00:00:00Z")).await;
+    let api = &engine.admin;
+    let boundary = time("2026-11-01T00:00:00Z");
+    made(api.admit("acme", "ci", &[lease("on", "s-on", 2, 1_000, 20 * 24 * HOUR_S)]).await);
+    done(api.put("/v1/accounts/acme/sandboxes/image", &json!({"key": "ci"})).await);
+    let seen = |at: Time, cpu: i64| sample("acme", "s-on", "on", at, cpu);
+    engine.set_clock(boundary.plus_h(30)).await;
+    api.accepted(&[at_rest("acme", "image", time("2026-10-26T00:00:00Z"), 700)]).await;
+    api.accepted(&[with(seen(boundary.plus_h(-2), 1_000_000_000), "storage_mib", 500)]).await;
+    api.accepted(&[with(seen(boundary.plus_h(-1), 2_000_000_000), "memory_mib", 300)]).await;
+    api.accepted(&[seen(boundary.plus_h(5), 30_000_000_000)]).await;
+    api.accepted(&[at_rest("acme", "image", boundary.plus_h(10), 800)]).await;
+    let (archived, text) = archive(&engine, "2026-10");
+    assert!(!archived && text.contains("once it is closed"), "{text}");
+    assert_eq!(api.post("/v1/months/2026-10/close", &json!({})).await.0, 200);
+    let october = evidence(api, "acme", "2026-10").await;
+    // Late usage that the open month is still to bill needs the evidence.
+    api.accepted(&[seen(boundary.plus_h(-3), 900_000_000)]).await;
+    let (archived, text) = archive(&engine, "2026-10");
+    assert!(!archived && text.contains("2026-11 bills late usage of it"), "{text}");
+    let rejected = done(api.samples(&[seen(boundary.plus_h(-4), 800_000_000)]).await);
+    assert_eq!(rejected["rejected"][0]["code"], "archived", "{rejected}");
+    let rejected = done(api.samples(&[at_rest("acme", "image", time("2026-10-27T00:00:00Z"), 9)]).await);
+    assert_eq!(rejected["rejected"][0]["code"], "archived", "{rejected}");
+    refused(api.end("acme", "on", Some(boundary.plus_h(-5)), "stop").await, 409, "month_closed");
+    // At hand still, but no longer promised.
+    assert_eq!(api.get("/v1/accounts/acme/invoices/2026-10/evidence").await.0, 404);
+    assert_equal(&october, &invoice(api, "acme", "2026-10").await);
+    engine.set_clock(time("2026-12-01T00:00:00Z")).await;
+    assert_eq!(api.post("/v1/months/2026-11/close", &json!({})).await.0, 200);
+    let (archived, text) = archive(&engine, "2026-10");
+    assert!(archived && text.contains("may be dumped and dropped"), "{text}");
+    let seen_before = engine.seen("acme").await;
+    drop_evidence(backend, &engine, boundary).await;
+    assert_eq!(engine.seen("acme").await, seen_before);
+    // What crosses the boundary goes on from what was kept: the disk before its next report, and the lease.
+    api.accepted(&[at_rest("acme", "image", boundary.plus_h(8), 750)]).await;
+    api.accepted(&[seen(boundary.plus_h(90), 40_000_000_000), seen(boundary.plus_h(50), 35_000_000_000)]).await;
+    done(api.end("acme", "on", Some(boundary.plus_h(100)), "stop").await);
+    let (agrees, text) = engine.verify(&[]);
+    assert!(agrees && text.contains(" not at hand in the evidence, 0 differences"), "{text}");
+    engine.set_clock(time("2027-01-01T00:00:00Z")).await;
+    assert_eq!(api.post("/v1/months/2026-12/close", &json!({})).await.0, 200);
+    let (file, bill) = (evidence(api, "acme", "2026-12").await, invoice(api, "acme", "2026-12").await);
+    assert_equal(&file, &bill);
+    assert!(bill["lines"].as_array().unwrap().iter().any(|line| line["month_of_use"] == "2026-11"), "{bill}");
+    // A late step over the boundary changes the archived month: it is billed, but nobody can prove it any more.
+    api.accepted(&[seen(boundary.plus_h(2), 20_000_000_000)]).await;
+    engine.set_clock(time("2027-02-01T00:00:00Z")).await;
+    assert_eq!(api.post("/v1/months/2027-01/close", &json!({})).await.0, 200);
+    let bill = invoice(api, "acme", "2027-01").await;
+    assert!(bill["number"].is_string() && bill["evidence_digest"].is_null(), "{bill}");
+    assert_eq!(api.get("/v1/accounts/acme/invoices/2027-01/evidence").await.0, 404);
+    let (agrees, text) = engine.verify(&[]);
+    assert!(agrees, "{text}");
+    // A figure that is wrong is told all the same.
+    let change = "UPDATE usage_hours SET cpu_us = cpu_us + 1 WHERE lease_id = 'on'";
+    run_sql(engine.database(), change).await.unwrap();
+    assert!(!engine.verify(&[]).0);
 }
 
 /// A seeded generator of small numbers.
