@@ -43,6 +43,8 @@ CREATE TABLE voids (
     void_id TEXT NOT NULL,
     reason TEXT NOT NULL,
     voided_at INTEGER NOT NULL,
+    -- the earliest month that was not closed then: what it changes is billed there at the earliest
+    open_month INTEGER NOT NULL,
     PRIMARY KEY (account_id, sandbox_id, life, lease_id, at)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX voids_by_id ON voids (account_id, void_id);

@@ -85,6 +85,14 @@ impl CreditBook {
         self.credits.is_empty()
     }
 
+    /// Whether something is left that can still pay for usage of `day` or later.
+    #[must_use]
+    pub fn is_open(&self, day: Day) -> bool {
+        self.credits
+            .iter()
+            .any(|(credit, used)| *used < credit.granted && credit.expires_on.is_none_or(|end| day < end))
+    }
+
     /// The credits, in the order of drawing, each with what is drawn of it.
     pub fn credits(&self) -> impl Iterator<Item = (&Credit, Micros)> {
         self.credits.iter().map(|(credit, used)| (credit, *used))

@@ -3,9 +3,10 @@
 //! Values in, values out. No I/O, no async, no clock (the caller passes `now`), no randomness, no SQL, no serde, no
 //! floating point. Every integer operation is checked; an overflow is a refused input ([`Overflow`]), never a wrap.
 //!
-//! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`curve`], [`meter`],
-//! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`admission`]; last [`cost`], tables that
-//! add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`] and its [`proof`].
+//! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`void`], [`curve`],
+//! [`meter`], [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last
+//! [`cost`], tables that add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`] and its
+//! [`proof`].
 
 pub mod admission;
 pub mod breakdown;
@@ -15,6 +16,7 @@ pub mod credit;
 pub mod curve;
 pub mod customer;
 pub mod free_hours;
+pub mod funds;
 pub mod id;
 pub mod invoice;
 pub mod invoice_line;
@@ -32,5 +34,6 @@ pub mod tax;
 pub mod time;
 pub mod units;
 pub mod usage;
+pub mod void;
 
 pub use checked::Overflow;

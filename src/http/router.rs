@@ -11,6 +11,7 @@ use utoipa_axum::routes;
 use super::problem::Failure;
 use super::routes::{
     accounts, costs, dashboard, evidence, grants, invoices, keys, leases, ops, rate_cards, samples, sandboxes, tokens,
+    voids,
 };
 use super::{AppState, Shared, layers, openapi};
 use crate::wire::problem::Code;
@@ -56,6 +57,7 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(sandboxes::get, sandboxes::put, sandboxes::delete))
         // samples: the only bodies that may be compressed
         .merge(OpenApiRouter::new().routes(routes!(samples::ingest)).layer(RequestDecompressionLayer::new()))
+        .routes(routes!(voids::create, voids::list))
         // reading
         .routes(routes!(costs::of_account))
         .routes(routes!(costs::of_all))

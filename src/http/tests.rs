@@ -141,6 +141,8 @@ const ACCESS: &str = "
     PUT    /v1/accounts/{account}/sandboxes/{sandbox}       admin control-plane
     DELETE /v1/accounts/{account}/sandboxes/{sandbox}       admin control-plane
     POST   /v1/samples                                      admin host
+    POST   /v1/accounts/{account}/voids                     admin
+    GET    /v1/accounts/{account}/voids                     admin control-plane customer
     GET    /v1/accounts/{account}/costs                     admin control-plane customer
     GET    /v1/costs                                        admin
     GET    /v1/accounts/{account}/balance                   admin control-plane customer

@@ -11,19 +11,20 @@
 //! After that the months' tables may go (docs/OPERATIONS.md), unless late usage of them is still to be billed: its
 //! invoice is made from their samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::batch::told;
 use super::command::{CommandError, ConflictCode};
 use super::{Answer, Ledger};
 use crate::domain::customer::Account;
-use crate::domain::id::{AccountId, LeaseId};
+use crate::domain::id::{AccountId, LeaseId, SandboxId};
 use crate::domain::lease::{LEASE_MS_MAX, Lease};
 use crate::domain::proof::LifeId;
 use crate::domain::sample_page::{self, PageSample};
 use crate::domain::sandbox::Sandbox;
 use crate::domain::storage_meter::{Reporter, StoragePoint, counting};
 use crate::domain::time::{Month, Span, Timestamp};
+use crate::domain::void::Void;
 use crate::store::changes::PageOwner;
 use crate::store::shapes::{KeptPage, PageSpan};
 use crate::store::{Lane, StoreError, Tx};
@@ -141,11 +142,25 @@ async fn boundary_of_lives(
         span,
     });
     let spans: Vec<PageSpan> = storage.chain(running.clone()).collect();
-    let found = tx.pages_in(account, &spans, at, boundary).await?;
+    let mut found = tx.pages_in(account, &spans, at, boundary).await?;
+    let keys = ids.iter().map(|of| (account.clone(), of.sandbox.clone(), of.life)).collect();
+    let mut voids = tx.voids_of_lives(&keys).await?;
+    voids.retain(|void| void.open_month <= at);
+    let lives: BTreeSet<(&SandboxId, i64)> = voids.iter().map(|void| (&void.sandbox, void.life)).collect();
+    for (sandbox, life) in lives {
+        // The nearest page may have voided samples only.
+        let all = tx.pages_of_life((account, sandbox, life)).await?;
+        found.extend(all.into_iter().filter(|(_, page)| page.accepted_in.is_none_or(|accepted| accepted <= at)));
+    }
+    let is_voided = |owner: &PageOwner, sample: &PageSample| {
+        let of = |void: &&Void| void.sandbox == owner.sandbox && void.life == owner.life && void.lease == owner.lease;
+        voids.iter().filter(of).any(|void| void.at == sample.at)
+    };
     let mut samples: BTreeMap<PageOwner, Vec<(PageSample, Option<Month>)>> = BTreeMap::new();
     for (owner, page) in found {
         let read = sample_page::decode(&page.bytes).map_err(|corrupt| StoreError::Corrupt(corrupt.to_string()))?;
-        let before = read.into_iter().filter(|sample| sample.at < boundary).map(|sample| (sample, page.accepted_in));
+        let counts = |sample: &PageSample| sample.at < boundary && !is_voided(&owner, sample);
+        let before: Vec<_> = read.into_iter().filter(counts).map(|sample| (sample, page.accepted_in)).collect();
         samples.entry(owner).or_default().extend(before);
     }
     let mut kept = Vec::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::domain::admission::Refusal;
 use crate::domain::customer::AccountStatus;
-use crate::domain::id::{AccountId, ExtendId, GrantId, HostId, KeyId, LeaseId, RateCardId, SandboxId};
+use crate::domain::id::{AccountId, ExtendId, GrantId, HostId, KeyId, LeaseId, RateCardId, SandboxId, VoidId};
 use crate::domain::lease::{EndReason, Lease};
 use crate::domain::money::Micros;
 use crate::domain::rate_card::{PriceBook, RateCard};
@@ -163,6 +163,30 @@ pub struct CreateCredit {
     pub expires_on: Option<Day>,
     /// Free text.
     pub note: String,
+}
+
+/// Whose sample is voided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A lease's.
+    Lease(LeaseId),
+    /// A sandbox's at rest.
+    AtRest(SandboxId),
+}
+
+/// Voids an accepted sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VoidSample {
+    /// The account.
+    pub account: AccountId,
+    /// The void's id.
+    pub id: VoidId,
+    /// Whose sample.
+    pub of: Target,
+    /// Its instant.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: String,
 }
 
 /// Adds a rate card to the default scope or to one account.

@@ -16,6 +16,7 @@ use crate::domain::rate_card::RateCardEntry;
 use crate::domain::sample_page::ClosedPage;
 use crate::domain::sandbox::Sandbox;
 use crate::domain::time::{Day, Hour, Month, Timestamp};
+use crate::domain::void::Void;
 
 /// Where usage of an hour is kept. Ordered by account, then sandbox: an hour's rows of one sandbox lie together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,6 +139,8 @@ pub struct Changes {
     pub sandboxes: BTreeMap<(AccountId, SandboxId, i64), Sandbox>,
     /// Pages of evidence, never changed afterwards.
     pub pages: Vec<(PageOwner, ClosedPage)>,
+    /// Samples voided.
+    pub voids: Vec<Void>,
     /// Additions to hours.
     pub hours: BTreeMap<HourKey, HourTotals>,
     /// Additions to draws.

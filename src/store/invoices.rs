@@ -8,6 +8,7 @@ use crate::domain::money::{Micros, PriceMicros};
 use crate::domain::tax::Taxed;
 use crate::domain::time::{Day, Month, Timestamp};
 
+use super::customers::account_rows;
 use super::dialect::Row;
 use super::read::{known, narrow};
 use super::statement::Statement;
@@ -35,6 +36,12 @@ static CARRIED: Statement = Statement::new(
     {each invoice_lines l: l.account_id = r.account_id AND l.month = (SELECT i.month FROM invoices i
         WHERE i.account_id = r.account_id AND i.month < r.month ORDER BY i.month DESC LIMIT 1)}
     WHERE l.item = 'carried_forward' ORDER BY l.account_id",
+);
+static LAST: Statement = Statement::new(
+    "last invoices",
+    "SELECT i.account_id, i.month FROM {rows account_id text}
+    {each invoices i: i.account_id = r.account_id AND i.month = (SELECT n.month FROM invoices n
+        WHERE n.account_id = r.account_id ORDER BY n.month DESC LIMIT 1)} ORDER BY i.account_id",
 );
 macro_rules! columns {
     () => {
@@ -74,7 +81,7 @@ static ADD_LINES: Statement = Statement::new(
         price_micros int, credit_id text, tax_rate_bps int, tax_base_micros int, amount_micros int} WHERE true ORDER BY r.ord",
 );
 pub(super) static STATEMENTS: &[&Statement] =
-    &[&TAKE_TURNS, &NEXT, &SET_NEXT, &KNOWN, &COUNT, &CARRIED, &ONE, &LIST, &LINES, &ADD, &ADD_LINES];
+    &[&TAKE_TURNS, &NEXT, &SET_NEXT, &KNOWN, &COUNT, &CARRIED, &LAST, &ONE, &LIST, &LINES, &ADD, &ADD_LINES];
 
 fn at_month(accounts: &BTreeSet<AccountId>, month: Month) -> Rows<'_> {
     Rows::of(accounts, |rows, account| {
@@ -171,6 +178,12 @@ impl Tx {
             Ok((account, Micros::ZERO.minus(amount)?))
         };
         Ok(all(found, read)?.into_iter().collect())
+    }
+
+    /// The month of each account's latest final invoice.
+    pub async fn last_invoices(&mut self, accounts: &BTreeSet<AccountId>) -> Answer<BTreeMap<AccountId, Month>> {
+        let found = self.fetch_rows(&LAST, &account_rows(accounts), &[]).await?;
+        Ok(all(found, |row| Ok((row.id()?, row.month()?)))?.into_iter().collect())
     }
 
     /// Adds final invoices with their lines and sets the next number; the caller holds the numbers.

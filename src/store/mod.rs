@@ -84,6 +84,7 @@ mod save;
 mod statement;
 mod sums;
 mod tokens;
+mod voids;
 
 pub mod changes;
 pub mod shapes;
@@ -237,6 +238,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         save::STATEMENTS,
         sums::STATEMENTS,
         tokens::STATEMENTS,
+        voids::STATEMENTS,
     ];
     lists.into_iter().flatten().copied()
 }

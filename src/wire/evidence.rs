@@ -8,7 +8,7 @@ use crate::domain::invoice::InvoiceNumber;
 use crate::domain::lease::{HourTotals, Shape};
 use crate::domain::money::{MICROS_MAX, Micros, PRICE_MICROS_MAX, PriceMicros};
 use crate::domain::proof::credits::CreditTerms;
-use crate::domain::proof::{CardSpan, GrantTerms, LateOf, LeaseTerms, LifeId, ProofHead, Record};
+use crate::domain::proof::{CardSpan, GrantTerms, LeaseTerms, LifeId, Owner, ProofHead, Record};
 use crate::domain::rate_card::RateCard;
 use crate::domain::sample::{COUNTER_MAX, Reading, StorageReport};
 use crate::domain::tax::TaxRate;
@@ -125,6 +125,9 @@ pub fn record(line: &[u8]) -> Read<Record> {
         return credit_drawn(value);
     }
     let has = |name: &str| text.contains(&format!(",\"{name}\":"));
+    if has("voided") {
+        return voided(value);
+    }
     if has("late") {
         return late(value);
     }
@@ -244,12 +247,22 @@ fn drawn(value: Value<'_, '_>) -> Read<Record> {
     Ok(Record::Drawn(object.required("lease")?.id(LeaseId::parse)?, hour(object.required("hour")?)?, drawn))
 }
 
+fn owner<const N: usize>(object: &Object<'_, '_, N>) -> Read<Owner> {
+    match object.given("lease") {
+        Some(lease) => Ok(Owner::Lease(lease.id(LeaseId::parse)?)),
+        None => Ok(Owner::Life(life(object)?)),
+    }
+}
+
+fn voided(value: Value<'_, '_>) -> Read<Record> {
+    let object = value.object(["lease", "sandbox", "life", "voided"])?;
+    let instants = object.required("voided")?.items(ITEMS_MAX)?.map(at).collect::<Read<_>>()?;
+    Ok(Record::Voided(owner(&object)?, instants))
+}
+
 fn late(value: Value<'_, '_>) -> Read<Record> {
     let object = value.object(["lease", "sandbox", "life", "late", "billed"])?;
-    let of = match object.given("lease") {
-        Some(lease) => LateOf::Lease(lease.id(LeaseId::parse)?),
-        None => LateOf::Storage(life(&object)?),
-    };
+    let of = owner(&object)?;
     let billed = object.required("billed")?;
     let days = if billed.is_empty_array() { Vec::new() } else { rows(billed, billed_day)? };
     Ok(Record::Late(of, month(object.required("late")?)?, days))

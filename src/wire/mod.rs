@@ -23,3 +23,4 @@ pub mod test_clock;
 pub mod time;
 pub mod token;
 pub mod usage;
+pub mod void;

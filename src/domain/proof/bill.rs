@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::credits::{self, CreditTerms};
-use super::{CardSpan, GrantTerms, LateOf, LeaseTerms, LifeId, Record};
+use super::{CardSpan, GrantTerms, LeaseTerms, LifeId, Owner, Record};
 use crate::domain::checked::Overflow;
 use crate::domain::credit::CreditBook;
 use crate::domain::curve;
@@ -62,6 +62,7 @@ struct Life {
     reports: Vec<StoragePoint>,
     late: Late,
     last_hour: Option<Hour>,
+    voided: bool,
     lease: Option<OneLease>,
     leases_seen: Option<LeaseId>,
 }
@@ -71,6 +72,7 @@ struct Life {
 struct OneLease {
     terms: LeaseTerms,
     readings: Vec<Reading>,
+    voided: bool,
     drawn: BTreeMap<Hour, i64>,
     late: Late,
 }
@@ -131,6 +133,7 @@ impl Bill {
             Record::Lease(terms) => self.lease(terms),
             Record::Readings(id, hour, readings) => self.readings(&id, hour, &readings),
             Record::Drawn(id, hour, drawn) => self.drawn(&id, hour, &drawn),
+            Record::Voided(of, instants) => self.voided(&of, &instants),
             Record::Late(of, month, billed) => self.late(&of, month, billed),
         }
     }
@@ -221,7 +224,16 @@ impl Bill {
         }
         self.close_life()?;
         let (reports, late) = (Vec::new(), BTreeMap::new());
-        self.life = Some(Life { id, deleted_at, reports, late, last_hour: None, lease: None, leases_seen: None });
+        self.life = Some(Life {
+            id,
+            deleted_at,
+            reports,
+            late,
+            last_hour: None,
+            voided: false,
+            lease: None,
+            leases_seen: None,
+        });
         Ok(())
     }
 
@@ -242,8 +254,8 @@ impl Bill {
 
     fn reports(&mut self, id: &LifeId, hour: Hour, reports: &[StorageReport]) -> Result<(), Wrong> {
         let life = self.open(id)?;
-        let follows =
-            life.last_hour.is_none_or(|last| last < hour) && life.late.is_empty() && life.leases_seen.is_none();
+        let first = life.late.is_empty() && life.leases_seen.is_none() && !life.voided;
+        let follows = life.last_hour.is_none_or(|last| last < hour) && first;
         if !follows || !rises_in(hour, reports.iter().map(|report| report.at)) {
             return wrong(format!("samples of sandbox {} at rest are out of order", id.sandbox));
         }
@@ -261,14 +273,20 @@ impl Bill {
             return wrong(format!("lease {} is out of order", terms.id));
         }
         life.leases_seen = Some(terms.id.clone());
-        life.lease = Some(OneLease { terms, readings: Vec::new(), drawn: BTreeMap::new(), late: BTreeMap::new() });
+        life.lease = Some(OneLease {
+            terms,
+            readings: Vec::new(),
+            voided: false,
+            drawn: BTreeMap::new(),
+            late: BTreeMap::new(),
+        });
         Ok(())
     }
 
     fn readings(&mut self, id: &LeaseId, hour: Hour, readings: &[Reading]) -> Result<(), Wrong> {
         let lease = self.open_lease(id)?;
         let follows = lease.readings.last().is_none_or(|last| last.at.hour() < hour);
-        let first = lease.drawn.is_empty() && lease.late.is_empty();
+        let first = lease.drawn.is_empty() && lease.late.is_empty() && !lease.voided;
         if !follows || !first || !rises_in(hour, readings.iter().map(|reading| reading.at)) {
             return wrong(format!("samples of lease {id} are out of order"));
         }
@@ -279,6 +297,41 @@ impl Bill {
         let points: Vec<StoragePoint> = readings.iter().filter_map(point).collect();
         if let Some(life) = &mut self.life {
             life.reports.extend(points);
+        }
+        Ok(())
+    }
+
+    /// Leaves out samples, which must be there.
+    fn voided(&mut self, of: &Owner, instants: &[Timestamp]) -> Result<(), Wrong> {
+        let known = |at: &Timestamp, found: &[Timestamp]| found.contains(at);
+        let by = match of {
+            Owner::Life(id) => {
+                let life = self.open(id)?;
+                let found: Vec<Timestamp> = life.reports.iter().map(|point| point.at).collect();
+                let first = !life.voided && life.late.is_empty() && life.leases_seen.is_none();
+                if !first || instants.is_empty() || !instants.iter().all(|at| known(at, &found)) {
+                    return wrong("voided samples are out of order");
+                }
+                life.voided = true;
+                Reporter::AtRest
+            }
+            Owner::Lease(id) => {
+                let lease = self.open_lease(id)?;
+                let found: Vec<Timestamp> = lease.readings.iter().map(|reading| reading.at).collect();
+                let first = !lease.voided && lease.drawn.is_empty() && lease.late.is_empty();
+                if !first || instants.is_empty() || !instants.iter().all(|at| known(at, &found)) {
+                    return wrong("voided samples are out of order");
+                }
+                lease.voided = true;
+                lease.readings.retain(|reading| !instants.contains(&reading.at));
+                Reporter::Lease(lease.terms.starts_at, lease.terms.id.clone())
+            }
+        };
+        if !instants.is_sorted_by(|left, right| left < right) {
+            return wrong("voided samples are out of order");
+        }
+        if let Some(life) = &mut self.life {
+            life.reports.retain(|point| point.by != by || !instants.contains(&point.at));
         }
         Ok(())
     }
@@ -305,17 +358,17 @@ impl Bill {
         Ok(())
     }
 
-    fn late(&mut self, of: &LateOf, month: Month, billed: Vec<(Day, HourTotals)>) -> Result<(), Wrong> {
+    fn late(&mut self, of: &Owner, month: Month, billed: Vec<(Day, HourTotals)>) -> Result<(), Wrong> {
         let own = self.month;
         let late = match of {
-            LateOf::Storage(id) => {
+            Owner::Life(id) => {
                 let life = self.open(id)?;
                 if life.leases_seen.is_some() {
                     return wrong("late storage is out of order");
                 }
                 &mut life.late
             }
-            LateOf::Lease(id) => &mut self.open_lease(id)?.late,
+            Owner::Lease(id) => &mut self.open_lease(id)?.late,
         };
         let follows = late.last_key_value().is_none_or(|(last, _)| *last < month);
         let days: BTreeSet<Day> = billed.iter().map(|(day, _)| *day).collect();

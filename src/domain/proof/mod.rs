@@ -6,7 +6,7 @@
 //! had billed of late usage, the rate cards of the days, and the grants and credits drawn on.
 //!
 //! Ordering: cards by day, grants by id, credits by id, what was drawn on credits by day; then life by life, by sandbox and number: the sandbox, its samples at rest by
-//! hour, its late storage by month; then its leases by id, each with its samples by hour, its draws by hour, and its
+//! hour, which of them are voided, its late storage by month; then its leases by id, each with its samples by hour, its draws by hour, and its
 //! late usage by month. Who reads it can go record by record ([`bill::Bill`]), one life at a time.
 
 pub mod bill;
@@ -144,12 +144,12 @@ pub fn deleted_at(sandbox: &Sandbox, month: Month) -> Option<Timestamp> {
     sandbox.deleted_at.filter(|_| told).map(|at| at.min(month.span().end))
 }
 
-/// Whose late usage it is.
+/// Of what something is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LateOf {
-    /// The storage of a life.
-    Storage(LifeId),
-    /// A lease's.
+pub enum Owner {
+    /// Of a life: its storage, its samples at rest.
+    Life(LifeId),
+    /// Of a lease.
     Lease(LeaseId),
 }
 
@@ -174,8 +174,10 @@ pub enum Record {
     Readings(LeaseId, Hour, Vec<Reading>),
     /// Free time that a lease's hour drew, by grant, in milliseconds.
     Drawn(LeaseId, Hour, Vec<(GrantId, i64)>),
+    /// The instants of those of the samples before that were voided by then: they are there, but do not count.
+    Voided(Owner, Vec<Timestamp>),
     /// Usage of an earlier month is billed here, and what earlier invoices had billed of it, by day.
-    Late(LateOf, Month, Vec<(Day, HourTotals)>),
+    Late(Owner, Month, Vec<(Day, HourTotals)>),
 }
 
 impl Record {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{LateOf, LeaseTerms, LifeId, Record};
+use super::{LifeId, Record};
 use crate::domain::id::LeaseId;
 use crate::domain::sample::{Reading, StorageReport};
 use crate::domain::storage_meter::{Reporter, StoragePoint, counting};
@@ -51,10 +51,4 @@ pub fn reading_records(of: &LeaseId, readings: &[Reading]) -> Vec<Record> {
 fn by_hour<T: Copy>(items: &[T], at: impl Fn(&T) -> Timestamp, record: impl Fn(Hour, Vec<T>) -> Record) -> Vec<Record> {
     let hours = items.chunk_by(|left, right| at(left).hour() == at(right).hour());
     hours.filter_map(|items| items.first().map(|first| record(at(first).hour(), items.to_vec()))).collect()
-}
-
-/// Whose late usage a lease's, or without one a life's storage, is.
-#[must_use]
-pub fn late_of(of: &LifeId, lease: Option<&LeaseTerms>) -> LateOf {
-    lease.map_or_else(|| LateOf::Storage(of.clone()), |lease| LateOf::Lease(lease.id.clone()))
 }

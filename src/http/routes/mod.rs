@@ -13,6 +13,7 @@ pub(super) mod rate_cards;
 pub(super) mod samples;
 pub(super) mod sandboxes;
 pub(super) mod tokens;
+pub(super) mod voids;
 
 use axum::Json;
 use axum::http::StatusCode;

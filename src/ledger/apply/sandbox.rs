@@ -46,6 +46,7 @@ impl WorkingSet {
             latest: None,
             storage: StorageMeter::default(),
             page: OpenPage::default(),
+            voided_until: None,
         });
         Ok(())
     }

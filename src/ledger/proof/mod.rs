@@ -270,14 +270,23 @@ async fn some_lives(
     let from = earliest.span().start.near(LEASE_MS_MAX.saturating_neg());
     let sandboxes = tx.lives(wanted.account, &ids).await?;
     let mut leases = tx.leases_started(wanted.account, &ids, from, until).await?;
-    let pages = tx.pages_in(wanted.account, &spans, wanted.month, until).await?;
+    let mut pages = tx.pages_in(wanted.account, &spans, wanted.month, until).await?;
     let kept = tx.kept_pages(wanted.account, &ids).await?;
+    let keys = ids.iter().map(|of| (wanted.account.clone(), of.sandbox.clone(), of.life)).collect();
+    let mut voids = tx.voids_of_lives(&keys).await?;
+    voids.retain(|void| void.open_month <= wanted.month);
+    // Next to a span there may be voided samples only: then all that there are say which one counts. Voids are rare.
+    let with_voids: BTreeSet<LifeId> =
+        voids.iter().map(|void| LifeId { sandbox: void.sandbox.clone(), life: void.life }).collect();
+    for of in &with_voids {
+        pages.extend(tx.pages_of_life((wanted.account, &of.sandbox, of.life)).await?);
+    }
     let owners = pages.iter().map(|(owner, _)| &owner.lease).chain(kept.iter().map(|page| &page.owner.lease));
     let known: BTreeSet<&LeaseId> = leases.iter().map(|lease| &lease.id).collect();
     let missing: BTreeSet<_> =
         owners.flatten().filter(|id| !known.contains(id)).map(|id| (wanted.account.clone(), id.clone())).collect();
     leases.extend(tx.leases(&missing).await?);
-    let mut evidence = LifeEvidence::by_life(wanted, lives, sandboxes, leases, pages, kept)?;
+    let mut evidence = LifeEvidence::by_life(wanted, sandboxes, leases, pages, kept, voids)?;
     for (of, bills) in lives {
         let Some(life) = evidence.remove(of) else {
             return Err(StoreError::Corrupt("a billed sandbox is not there".to_owned()));

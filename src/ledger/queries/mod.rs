@@ -21,6 +21,7 @@ use crate::domain::id::{AccountId, KeyId};
 use crate::domain::lease::HourTotals;
 use crate::domain::rate_card::{PriceBook, RateCardEntry};
 use crate::domain::time::Day;
+use crate::domain::void::Void;
 use crate::store::shapes::{TokenRecord, TokenRole};
 use crate::store::{StoreError, Tx};
 
@@ -114,6 +115,13 @@ impl Ledger {
         let mut found: Vec<GrantView> = hours.into_iter().map(GrantView::Time).chain(credits).collect();
         found.sort_by(|left, right| left.id().cmp(right.id()));
         Ok(listed(found, page.limit, |grant| grant.id().to_string()))
+    }
+
+    /// Voided samples of an account, by the void's id.
+    pub async fn voids(&self, account: &AccountId, page: Page) -> Answer<Listed<Void>> {
+        let mut tx = self.snapshot_of(account).await?;
+        let found = tx.list_voids(account, page.after.as_deref(), one_more(&page)).await.map_err(told)?;
+        Ok(listed(found, page.limit, |void| void.id.to_string()))
     }
 
     /// Rate cards: the default ones by day, then those of accounts. The first is `list`, which is in the settings.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::domain::id::GrantId;
 use crate::domain::lease::HourTotals;
-use crate::domain::proof::{LateOf, LifeId, ProofHead, Record};
+use crate::domain::proof::{LifeId, Owner, ProofHead, Record};
 use crate::domain::sample::{Reading, StorageReport};
 use crate::domain::tax::TaxRate;
 use crate::domain::time::{Day, Timestamp};
@@ -132,16 +132,25 @@ pub fn record_line(out: &mut String, record: &Record) {
             put!(out, "\"lease\":\"{id}\",\"hour\":{},\"drawn\":", hour.start().ms());
             list(out, drawn, draw);
         }
+        Record::Voided(of, instants) => {
+            owner(out, of);
+            out.push_str(",\"voided\":");
+            list(out, instants, |out, at| put!(out, "{}", at.ms()));
+        }
         Record::Late(of, month, billed) => {
-            match of {
-                LateOf::Storage(id) => life(out, id),
-                LateOf::Lease(id) => put!(out, "\"lease\":\"{id}\""),
-            }
+            owner(out, of);
             put!(out, ",\"late\":\"{}\",\"billed\":", show_month(*month));
             list(out, billed, billed_day);
         }
     }
     out.push('}');
+}
+
+fn owner(out: &mut String, of: &Owner) {
+    match of {
+        Owner::Life(id) => life(out, id),
+        Owner::Lease(id) => put!(out, "\"lease\":\"{id}\""),
+    }
 }
 
 fn report(out: &mut String, report: &StorageReport) {

@@ -6,6 +6,7 @@
 
 mod access;
 mod admission;
+mod credit;
 mod figures;
 mod free_hours;
 mod idempotency;
@@ -23,3 +24,4 @@ mod roles;
 mod samples;
 mod sandboxes;
 mod verify;
+mod voids;

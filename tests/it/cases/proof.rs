@@ -74,6 +74,12 @@ async fn three_months(backend: Backend) -> Engine {
     api.accepted(&[at_rest("acme", "s-0", time("2026-11-03T00:00:00Z"), 9_000)]).await;
     done(api.end("acme", "over", Some(time("2026-11-20T00:00:00Z")), "delete").await);
     made(api.post("/v1/accounts/acme/grants", &json!({"id": "h", "sandbox_hours": 7})).await);
+    // Voided after their month was closed, next to its end and within it; and in the open month.
+    let void =
+        |id: &str, lease: &str, at: Time| json!({"id": id, "lease": lease, "at": at.to_string(), "reason": "wrong"});
+    made(api.post("/v1/accounts/acme/voids", &void("v-1", "over", time("2026-11-10T00:00:00Z"))).await);
+    made(api.post("/v1/accounts/acme/voids", &void("v-2", "on", time("2026-11-30T23:50:30Z"))).await);
+    made(api.post("/v1/accounts/acme/voids", &void("v-3", "l-0", start.plus_s(2_017))).await);
     engine.set_clock(time("2026-12-20T00:00:00Z")).await;
     api.accepted(&[sample("acme", "s-5", "on", time("2026-12-03T00:00:00Z"), 3_800_000_000_000)]).await;
     done(api.end("acme", "on", None, "host_lost").await);
@@ -303,6 +309,7 @@ fn kind_of(line: &str) -> &'static str {
         "\"readings\"",
         "\"drawn\"",
         "\"late\"",
+        "\"voided\"",
         "\"vcpus\"",
         "\"deleted_at\"",
     ];
