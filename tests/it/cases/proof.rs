@@ -409,3 +409,58 @@ async fn a_bill_with_a_digest_made_to_fit_is_found_by_its_lines() {
     assert!(verdict.found[0].contains("of the invoice (cpu 2026-11): measured_quantity is "), "{:?}", verdict.found);
     assert!(int(&bill, "total_micros") > 0);
 }
+
+/// The example of docs/EVIDENCE.md: an account with a free hour, two hours of a sandbox over the month's end, a disk.
+#[tokio::test]
+async fn the_documented_example_is_what_the_engine_makes() {
+    let engine =
+        Engine::start_with(Backend::Sqlite, time("2026-11-30T21:30:00Z"), &[("RUNTAB_LEDGER_WELCOME_HOURS", "1")])
+            .await;
+    let api = &engine.admin;
+    made(api.account("acme", true).await);
+    made(api.key("acme", "ci", None).await);
+    made(api.admit("acme", "ci", &[lease("l-1", "s-1", 2, 4_096, 4 * HOUR_S)]).await);
+    engine.set_clock(time("2026-12-01T00:30:00Z")).await;
+    let seen = |at: &str, cpu: i64| sample("acme", "s-1", "l-1", time(at), cpu);
+    api.accepted(&[
+        with(seen("2026-11-30T22:00:00Z", 90_000_000), "storage_mib", 812),
+        seen("2026-11-30T23:00:00Z", 7_290_000_000),
+        with(seen("2026-12-01T00:00:00Z", 7_300_000_000), "storage_mib", 900),
+    ])
+    .await;
+    engine.set_clock(time("2026-12-04T00:00:00Z")).await;
+    assert_eq!(api.post("/v1/months/2026-11/close", &json!({})).await.0, 200);
+    let file = evidence(api, "acme", "2026-11").await;
+    let bill = invoice(api, "acme", "2026-11").await;
+    assert_equal(&file, &bill);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/evidence");
+    let shown = serde_json::to_string_pretty(&bill).unwrap() + "\n";
+    if std::env::var_os("RUNTAB_UPDATE_EXAMPLES").is_some() {
+        std::fs::write(folder.join("example.ndjson"), &file).unwrap();
+        std::fs::write(folder.join("example-invoice.json"), &shown).unwrap();
+    }
+    assert_eq!(std::fs::read(folder.join("example.ndjson")).unwrap(), file);
+    assert_eq!(std::fs::read_to_string(folder.join("example-invoice.json")).unwrap(), shown);
+    let page = std::fs::read_to_string(folder.join("../EVIDENCE.md")).unwrap();
+    for digest in ["evidence_digest", "terms_digest"] {
+        assert!(page.contains(bill[digest].as_str().unwrap()), "{digest} {}", bill[digest]);
+    }
+}
+
+#[tokio::test]
+async fn a_sample_of_accounts_is_verified() {
+    let engine = Engine::start(Backend::Sqlite, time("2026-11-10T00:00:00Z")).await;
+    for number in 0..7 {
+        made(engine.admin.account(&format!("a-{number}"), true).await);
+    }
+    for (count, verified) in [("0", "0 accounts"), ("3", "3 accounts"), ("50", "7 accounts")] {
+        let (agrees, text) = engine.verify(&["--sample", count]);
+        assert!(agrees && text.starts_with(verified), "{text}");
+    }
+    assert!(!engine.verify(&["--sample", "3", "--account", "a-1"]).0);
+    let metrics = engine.admin.raw("GET", "/metrics", &[], Vec::new()).await;
+    let metrics = String::from_utf8(metrics.body).unwrap();
+    for name in ["accounts_total", "differences_total", "last_run_timestamp_seconds"] {
+        assert!(metrics.contains(&format!("\nruntab_verify_{name} 0\n")), "{metrics}");
+    }
+}
