@@ -2,6 +2,7 @@
 //! and each final one is what its evidence alone makes.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use runtab::domain::id::AccountId;
 use runtab::domain::invoice::{Invoice, Item, Status};
@@ -91,6 +92,11 @@ impl Driver {
         };
         let verified = self.ledger.verify(&Scope::default(), &tell).await.unwrap();
         assert_eq!((told.into_inner().unwrap(), verified.unchecked), (Vec::new(), 0));
+        // The daily job chooses some, finds the same, and counts it.
+        runtab::jobs::verify::once(&self.ledger, 1).await;
+        let tally = self.ledger.tally();
+        let counted = [&tally.verified_accounts, &tally.verified_differences].map(|count| count.load(Ordering::Relaxed));
+        assert_eq!((counted, tally.verified_at_seconds.load(Ordering::Relaxed)), ([1, 0], self.now / 1_000));
     }
 
     /// All invoices and drafts of every account against the auditor's hours, and the final ones against their evidence.
