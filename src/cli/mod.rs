@@ -9,6 +9,7 @@ pub mod close;
 pub mod demo;
 pub mod evidence;
 pub mod format;
+pub mod invoice;
 pub mod migrate;
 pub mod openapi;
 pub mod replay;
@@ -61,6 +62,8 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     /// Close a month: make its invoices final
     Close(close::CloseArgs),
+    /// Correct final invoices by notes, and record what becomes of them
+    Invoice(invoice::InvoiceArgs),
     /// Compute everything again from the evidence, and say what differs
     Verify(verify::VerifyArgs),
     /// Say that evidence of closed months is archived, before it is dropped
@@ -136,6 +139,7 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Token(args) => block_on(token::run(args)),
         Command::Migrate(args) => block_on(migrate::run(args)),
         Command::Close(args) => block_on(close::run(args)),
+        Command::Invoice(args) => block_on(invoice::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),
         Command::Archive(args) => block_on(archive::run(args)),
         Command::Evidence(args) => block_on(evidence::run(args)),

@@ -5,8 +5,8 @@
 //!
 //! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`void`], [`curve`],
 //! [`meter`], [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last
-//! [`cost`], tables that add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`] and its
-//! [`proof`].
+//! [`cost`], tables that add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`], its
+//! [`invoice_life`], [`note`]s on it, and its [`proof`].
 
 pub mod admission;
 pub mod breakdown;
@@ -19,11 +19,13 @@ pub mod free_hours;
 pub mod funds;
 pub mod id;
 pub mod invoice;
+pub mod invoice_life;
 pub mod invoice_line;
 pub mod lease;
 pub mod limits;
 pub mod meter;
 pub mod money;
+pub mod note;
 pub mod proof;
 pub mod rate_card;
 pub mod sample;

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 
 use super::problem::Failure;
 use super::routes::{
-    accounts, costs, dashboard, evidence, grants, invoices, keys, leases, ops, rate_cards, samples, sandboxes, tokens,
-    voids,
+    accounts, costs, dashboard, evidence, grants, invoices, keys, leases, notes, ops, rate_cards, samples, sandboxes,
+    tokens, voids,
 };
 use super::{AppState, Shared, layers, openapi};
 use crate::wire::problem::Code;
@@ -66,6 +66,10 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(invoices::get))
         .routes(routes!(evidence::get))
         .routes(routes!(invoices::close))
+        .routes(routes!(notes::record))
+        .routes(routes!(notes::issue))
+        .routes(routes!(notes::list))
+        .routes(routes!(notes::get))
         // trying things out
         .routes(routes!(ops::move_test_clock))
 }

@@ -150,6 +150,10 @@ const ACCESS: &str = "
     GET    /v1/accounts/{account}/invoices/{month}          admin control-plane customer
     GET    /v1/accounts/{account}/invoices/{month}/evidence admin control-plane customer
     POST   /v1/months/{month}/close                         admin
+    POST   /v1/accounts/{account}/invoices/{month}/events   admin
+    POST   /v1/accounts/{account}/invoices/{month}/notes    admin
+    GET    /v1/accounts/{account}/notes                     admin control-plane customer
+    GET    /v1/accounts/{account}/notes/{number}            admin control-plane customer
     PUT    /v1/test-clock                                   admin
 ";
 

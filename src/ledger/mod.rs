@@ -17,6 +17,7 @@ pub mod gate;
 pub mod ingest;
 pub mod lives;
 pub mod load;
+pub mod notes;
 pub mod post;
 pub mod proof;
 pub mod queries;

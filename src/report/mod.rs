@@ -5,10 +5,12 @@ mod annex;
 pub mod csv;
 pub mod evidence;
 pub mod html;
+pub mod note;
 
 use crate::domain::Overflow;
 use crate::domain::breakdown::Breakdown;
 use crate::domain::invoice::{Invoice, Item, Line, Status, decimal};
+use crate::domain::tax::TaxRate;
 use crate::domain::time::{Day, Month};
 
 /// Microdollars in a dollar.
@@ -137,12 +139,16 @@ fn shown_line(invoice: &Invoice, line: &Line) -> Result<Shown, Overflow> {
     Ok(Shown { title, detail, quantity: format!("{} {unit}", short(&decimal(used.quantity, size)?)), price, amount })
 }
 
+/// A tax rate in percent: `19.00`.
+pub(crate) fn percent(rate: TaxRate) -> String {
+    let bps = rate.bps().unsigned_abs();
+    format!("{}.{:02}", bps.div_euclid(100), bps.rem_euclid(100))
+}
+
 /// What is behind a line of money alone: the grant, or the rate of a tax and what it is of.
 fn money_detail(line: &Line) -> String {
     if let Some(taxed) = line.taxed {
-        let bps = taxed.rate.bps().unsigned_abs();
-        let percent = format!("{}.{:02}", bps.div_euclid(100), bps.rem_euclid(100));
-        return format!("{percent} % of {}", dollars(taxed.base.count()));
+        return format!("{} % of {}", percent(taxed.rate), dollars(taxed.base.count()));
     }
     line.credit.as_ref().map(|grant| format!("grant {grant}")).unwrap_or_default()
 }

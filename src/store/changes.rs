@@ -9,9 +9,11 @@ use crate::domain::credit::Credit;
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, ExtendId, GrantId, KeyId, LeaseId, RateCardId, SandboxId};
+use crate::domain::invoice_life::InvoiceEvent;
 use crate::domain::lease::{HourTotals, Lease};
 use crate::domain::limits::DayTotals;
 use crate::domain::money::Micros;
+use crate::domain::note::Note;
 use crate::domain::rate_card::RateCardEntry;
 use crate::domain::sample_page::ClosedPage;
 use crate::domain::sandbox::Sandbox;
@@ -151,6 +153,10 @@ pub struct Changes {
     pub key_days: BTreeMap<(AccountId, KeyId, Day), DayTotals>,
     /// Additions to accounts' days.
     pub account_days: BTreeMap<(AccountId, Day), DayTotals>,
+    /// Events of invoices.
+    pub invoice_events: Vec<InvoiceEvent>,
+    /// Notes on invoices; whoever adds them holds the numbers.
+    pub notes: Vec<Note>,
     /// Refusals, for people.
     pub refusals: Vec<RefusalNote>,
 }

@@ -74,6 +74,7 @@ mod leases;
 mod lists;
 mod migrate;
 mod months;
+mod notes;
 mod pages;
 mod proof;
 mod rate_cards;
@@ -231,6 +232,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         lists::STATEMENTS,
         migrate::STATEMENTS,
         months::STATEMENTS,
+        notes::STATEMENTS,
         pages::STATEMENTS,
         proof::STATEMENTS,
         rate_cards::STATEMENTS,

@@ -64,6 +64,7 @@ impl Tx {
         self.save_sandboxes(changes).await?;
         self.save_pages(changes).await?;
         self.save_voids(changes).await?;
+        self.save_notes(changes).await?;
         self.save_hours(changes).await?;
         self.save_draws(changes).await?;
         self.save_days(changes).await?;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::note::InvoiceLife;
 use super::schema::{
     DayText, Decimal, DigestText, Id, MicrosCount, MonthText, PriceCount, Quantity, SignedMicrosCount, TaxRateBps,
     TimeText,
@@ -14,6 +15,7 @@ use crate::domain::id::GrantId;
 use crate::domain::invoice::{self, Status, Used, decimal};
 use crate::domain::money::PriceMicros;
 use crate::ledger::close::ClosedMonth;
+use crate::ledger::notes::Afterlife;
 use crate::report::evidence::tree::hex;
 
 /// Whether an invoice can still change.
@@ -177,6 +179,10 @@ pub struct Invoice {
     /// SHA-256 of the rate cards and grants in it.
     #[schema(value_type = Option<DigestText>, required = true)]
     pub terms_digest: Option<String>,
+    /// What became of it after it was final; absent while nothing has. The rest never changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub life: Option<InvoiceLife>,
 }
 
 impl Invoice {
@@ -204,7 +210,14 @@ impl Invoice {
             amount_due_cents: invoice.due_cents(),
             evidence_digest: invoice.digests.map(|digests| hex(&digests.evidence)),
             terms_digest: invoice.digests.map(|digests| hex(&digests.terms)),
+            life: None,
         })
+    }
+
+    /// The same with what became of it.
+    pub fn with_life(invoice: &invoice::Invoice, life: Option<&Afterlife>) -> Result<Self, Overflow> {
+        let life = life.map(|life| InvoiceLife::new(invoice.total, life)).transpose()?;
+        Ok(Self { life, ..Self::new(invoice)? })
     }
 }
 

@@ -95,7 +95,8 @@ impl Driver {
         // The daily job chooses some, finds the same, and counts it.
         runtab::jobs::verify::once(&self.ledger, 1).await;
         let tally = self.ledger.tally();
-        let counted = [&tally.verified_accounts, &tally.verified_differences].map(|count| count.load(Ordering::Relaxed));
+        let counted =
+            [&tally.verified_accounts, &tally.verified_differences].map(|count| count.load(Ordering::Relaxed));
         assert_eq!((counted, tally.verified_at_seconds.load(Ordering::Relaxed)), ([1, 0], self.now / 1_000));
     }
 

@@ -8,6 +8,7 @@ pub(super) mod grants;
 pub(super) mod invoices;
 pub(super) mod keys;
 pub(super) mod leases;
+pub(super) mod notes;
 pub(super) mod ops;
 pub(super) mod rate_cards;
 pub(super) mod samples;

@@ -8,6 +8,7 @@ pub mod customers;
 pub mod end;
 pub mod extend;
 mod funds;
+pub mod notes;
 pub mod sample;
 pub mod sandbox;
 pub mod settle;

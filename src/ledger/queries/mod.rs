@@ -26,7 +26,7 @@ use crate::store::shapes::{TokenRecord, TokenRole};
 use crate::store::{StoreError, Tx};
 
 /// Cuts a list that was asked for one more row than wanted, and says where the next page begins.
-fn listed<T>(mut items: Vec<T>, limit: i64, key: impl Fn(&T) -> String) -> Listed<T> {
+pub(super) fn listed<T>(mut items: Vec<T>, limit: i64, key: impl Fn(&T) -> String) -> Listed<T> {
     let limit = usize::try_from(limit).unwrap_or(0);
     let more = items.len() > limit;
     items.truncate(limit);
@@ -35,7 +35,7 @@ fn listed<T>(mut items: Vec<T>, limit: i64, key: impl Fn(&T) -> String) -> Liste
 }
 
 /// One row more than a page has, to know whether there is a next one.
-fn one_more(page: &Page) -> i64 {
+pub(super) fn one_more(page: &Page) -> i64 {
     page.limit.saturating_add(1)
 }
 
@@ -55,7 +55,7 @@ impl Ledger {
     }
 
     /// A snapshot for a report of what belongs to an account; not found when there is none of that id.
-    async fn snapshot_of(&self, account: &AccountId) -> Answer<Tx> {
+    pub(super) async fn snapshot_of(&self, account: &AccountId) -> Answer<Tx> {
         let mut tx = self.report().await?;
         match tx.accounts(&[account.clone()].into()).await.map_err(told)?.pop() {
             Some(_) => Ok(tx),

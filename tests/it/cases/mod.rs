@@ -15,6 +15,7 @@ mod limits;
 mod meter;
 mod money;
 mod months;
+mod notes;
 mod paging;
 mod problems;
 mod proof;
