@@ -117,6 +117,8 @@ pub fn run() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    // What TLS is made of, for clients of ours. Only a second call could fail.
+    drop(rustls::crypto::ring::default_provider().install_default());
     match choose(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has seen enough (`runtab openapi | head`).

@@ -44,6 +44,8 @@ pub struct LedgerCounts {
     pub verified_differences: u64,
     /// When it last ended, in seconds since 1970; 0 when it has not.
     pub verified_at_seconds: i64,
+    /// Net cost that rate cards added which were not known at admission, in microdollars.
+    pub repriced_micros: i64,
 }
 
 /// The ledger's own counts, brought up to date at each look.
@@ -56,6 +58,7 @@ struct LedgerMetrics {
     verified_accounts: IntCounter,
     verified_differences: IntCounter,
     verified_at_seconds: IntGauge,
+    repriced_micros: IntGauge,
 }
 
 impl LedgerMetrics {
@@ -70,6 +73,10 @@ impl LedgerMetrics {
             verified_at_seconds: IntGauge::new(
                 "runtab_verify_last_run_timestamp_seconds",
                 "When the daily verification last ended; 0: it has not.",
+            )?,
+            repriced_micros: IntGauge::new(
+                "runtab_repriced_micros",
+                "Net cost that rate cards added after admission, in microdollars.",
             )?,
         })
     }
@@ -86,6 +93,7 @@ impl LedgerMetrics {
         }
         self.late_micros.set(counts.late_micros);
         self.verified_at_seconds.set(counts.verified_at_seconds);
+        self.repriced_micros.set(counts.repriced_micros);
     }
 }
 
@@ -131,7 +139,8 @@ impl Metrics {
             self.register(counter.clone())?;
         }
         self.register(ledger.verified_at_seconds.clone())?;
-        self.register(ledger.late_micros.clone())
+        self.register(ledger.late_micros.clone())?;
+        self.register(ledger.repriced_micros.clone())
     }
 
     /// A request has come; the returned guard counts it out again.

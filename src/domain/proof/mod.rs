@@ -13,6 +13,7 @@ pub mod bill;
 pub mod credits;
 pub mod select;
 
+use self::credits::CreditTerms;
 use super::free_hours::Grant;
 use super::id::{AccountId, GrantId, KeyId, LeaseId, SandboxId};
 use super::invoice::InvoiceNumber;
@@ -23,7 +24,6 @@ use super::sample::{Reading, StorageReport};
 use super::sandbox::Sandbox;
 use super::tax::TaxRate;
 use super::time::{Day, Hour, Month, Timestamp};
-use credits::CreditTerms;
 
 /// Which invoice the evidence is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
