@@ -14,9 +14,7 @@ use crate::domain::lease::{HourTotals, Lease};
 use crate::domain::limits::DayTotals;
 use crate::domain::meter;
 use crate::domain::money::Micros;
-use crate::domain::proof::bill::{Bill, Wrong};
-use crate::domain::proof::credits;
-use crate::domain::proof::{LifeId, ProofHead, Record};
+use crate::domain::proof::LifeId;
 use crate::domain::rate_card::PriceBook;
 use crate::domain::sample::Reading;
 use crate::domain::sample_page::{self, PageSample};
@@ -24,9 +22,7 @@ use crate::domain::sandbox::Sandbox;
 use crate::domain::storage_meter::{self, Holders, Reporter, StoragePoint};
 use crate::domain::time::{Day, Hour, Month, Span, Timestamp};
 use crate::domain::usage::Usage;
-use crate::ledger::proof::{self, Sink, Wanted};
 use crate::ledger::queries::invoices::{BilledDays, billed_days};
-use crate::report::evidence::Digester;
 use crate::store::shapes::{Bucket, DrawRow, Group, KeptPage, UsageQuery};
 use crate::store::{StoreError, Tx};
 
@@ -38,12 +34,12 @@ const ROWS_MAX: i64 = 100_000;
 /// The check of one account.
 pub(super) struct Check<'a> {
     account: &'a Account,
-    book: &'a PriceBook,
+    pub(super) book: &'a PriceBook,
     month: Option<Month>,
     /// The first month whose evidence is at hand.
     evidence_from: Month,
-    sum: &'a mut Verified,
-    differences: Differences,
+    pub(super) sum: &'a mut Verified,
+    pub(super) differences: Differences,
     grants: BTreeMap<GrantId, Grant>,
     /// Samples that count no more: by sandbox, life, lease and instant.
     voids: BTreeSet<(SandboxId, i64, Option<LeaseId>, Timestamp)>,
@@ -445,63 +441,6 @@ impl<'a> Check<'a> {
                 self.differences.figure("credits", &row, "drawn_micros", drawn, granted);
             }
         }
-        Ok(())
-    }
-}
-
-impl Check<'_> {
-    /// A final invoice is what its evidence alone makes, and so is its digest.
-    async fn proof(&mut self, tx: &mut Tx, kept: &Invoice, carried_over: Micros) -> Result<(), StoreError> {
-        let (Some(digests), Some(head)) = (kept.digests, proof::head_of(kept, carried_over)) else {
-            self.sum.unchecked = self.sum.unchecked.saturating_add(1);
-            return Ok(());
-        };
-        if !proof::at_hand(tx, &kept.account, kept.month).await? {
-            self.sum.unchecked = self.sum.unchecked.saturating_add(1);
-            return Ok(());
-        }
-        let mut sink = Again { digester: Digester::default(), bill: Ok(Bill::new(kept.account.clone(), kept.month)) };
-        let credits = credits::records(&proof::credits_before(tx, kept).await?, kept);
-        let (account, month) = (&kept.account, kept.month);
-        let wanted = Wanted { account, month, book: self.book, at: head.at, credits: &credits };
-        proof::read(tx, wanted, &mut sink).await?;
-        let computed = sink.digester.finish().with_head(&head, &[]);
-        self.differences.digests(kept, digests, computed);
-        match sink.bill.and_then(Bill::finish) {
-            Ok(billed) => {
-                let ProofHead { account, name, month, tax, .. } = head;
-                let head = Head { account, name, month, carried_over, credits: billed.credits, tax };
-                let computed = Invoice::draft(head, &billed.days, &billed.book)?;
-                self.differences.invoice(kept, &computed);
-            }
-            Err(wrong) => {
-                let row = format!("invoice of {}: {wrong}", kept.month.index());
-                self.differences.figure("evidence", &row, "contradictions", 1, 0);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Makes a bill and its digest again.
-struct Again {
-    digester: Digester,
-    bill: Result<Bill, Wrong>,
-}
-
-impl Sink for Again {
-    fn head(&mut self, _: &ProofHead) {}
-
-    fn record(&mut self, record: &Record) {
-        self.digester.take(record);
-        if let Ok(bill) = &mut self.bill
-            && let Err(wrong) = bill.take(record.clone())
-        {
-            self.bill = Err(wrong);
-        }
-    }
-
-    async fn pass_on(&mut self) -> Result<(), String> {
         Ok(())
     }
 }

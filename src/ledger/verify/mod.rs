@@ -12,6 +12,7 @@
 
 mod account;
 mod compare;
+mod proof;
 mod sample;
 
 pub use sample::Sampled;

@@ -3,7 +3,7 @@
 use runtab::store::{Options, Store};
 
 /// Statements that are not about given accounts, each with the reason.
-const NAMED: [(&str, &str); 38] = [
+const NAMED: [(&str, &str); 37] = [
     ("open month", "the watermark is one row for all"),
     ("open month, held", "the watermark is one row for all"),
     ("migrations done", "the record of migrations"),
