@@ -4,10 +4,9 @@
 //! floating point. Every integer operation is checked; an overflow is a refused input ([`Overflow`]), never a wrap.
 //!
 //! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`void`], [`curve`],
-//! [`meter`],
-//! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last [`cost`], tables that
-//! add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`],
-//! its [`invoice_life`], and [`note`]s on it.
+//! [`meter`], [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last
+//! [`cost`], tables that add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`], its
+//! [`invoice_life`], [`note`]s on it, and its [`proof`].
 
 pub mod admission;
 pub mod breakdown;
@@ -27,6 +26,7 @@ pub mod limits;
 pub mod meter;
 pub mod money;
 pub mod note;
+pub mod proof;
 pub mod rate_card;
 pub mod sample;
 pub mod sample_page;

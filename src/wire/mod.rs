@@ -6,6 +6,7 @@
 pub mod account;
 pub mod balance;
 pub mod cost;
+pub mod evidence;
 pub mod grant;
 pub mod invoice;
 pub mod key;
@@ -13,6 +14,7 @@ pub mod lease;
 pub mod note;
 pub mod page;
 pub mod problem;
+pub mod proof;
 pub mod rate_card;
 pub mod reader;
 pub mod sample;
