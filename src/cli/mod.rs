@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod close;
 pub mod demo;
+pub mod export;
 pub mod format;
 pub mod migrate;
 pub mod openapi;
@@ -59,6 +60,8 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     /// Close a month: make its invoices final
     Close(close::CloseArgs),
+    /// Write a month's bills of all accounts, hour by hour, for cost tools (FOCUS)
+    Export(export::ExportArgs),
     /// Compute everything again from the evidence, and say what differs
     Verify(verify::VerifyArgs),
     /// Print the OpenAPI document of the API
@@ -108,6 +111,8 @@ pub fn run() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    // What TLS is made of, for clients of ours. Only a second call could fail.
+    drop(rustls::crypto::ring::default_provider().install_default());
     match choose(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has seen enough (`runtab openapi | head`).
@@ -130,6 +135,7 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Token(args) => block_on(token::run(args)),
         Command::Migrate(args) => block_on(migrate::run(args)),
         Command::Close(args) => block_on(close::run(args)),
+        Command::Export(args) => block_on(export::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),
         Command::Openapi => openapi::run(&mut std::io::stdout()),
         Command::Demo(args) => block_on(demo::run(args)),

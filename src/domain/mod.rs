@@ -5,10 +5,11 @@
 //!
 //! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`curve`], [`meter`],
 //! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`admission`]; last [`cost`], tables that add up, and
-//! [`invoice`] with its [`breakdown`].
+//! [`invoice`] with its [`breakdown`] and, for other programs, each hour's [`charge`].
 
 pub mod admission;
 pub mod breakdown;
+pub mod charge;
 pub mod checked;
 pub mod cost;
 pub mod curve;

@@ -171,45 +171,6 @@ impl FromRequestParts<Shared> for MonthPath {
     }
 }
 
-/// What an invoice is sent as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InvoiceFormat {
-    /// The API's own.
-    Json,
-    /// `.csv`.
-    Csv,
-    /// `.html`.
-    Html,
-}
-
-/// The end of an invoice's path, and its format; the one without an end last.
-const INVOICE_FORMATS: [(&str, InvoiceFormat); 3] =
-    [(".csv", InvoiceFormat::Csv), (".html", InvoiceFormat::Html), ("", InvoiceFormat::Json)];
-
-/// An account's invoice of a month.
-pub(super) struct InvoicePath {
-    /// The account.
-    pub(super) account: AccountId,
-    /// The month.
-    pub(super) month: Month,
-    /// As what.
-    pub(super) format: InvoiceFormat,
-}
-
-impl FromRequestParts<Shared> for InvoicePath {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Failure> {
-        let AccountPath { account } = AccountPath::from_request_parts(parts, state).await?;
-        let path = RawPathParams::from_request_parts(parts, state).await.map_err(|_| Failure::not_found())?;
-        let text = path.iter().find(|(known, _)| *known == "month").map(|(_, text)| text);
-        let text = text.ok_or_else(Failure::not_found)?;
-        let found = INVOICE_FORMATS.into_iter().find_map(|(end, format)| Some((text.strip_suffix(end)?, format)));
-        let (month, format) = found.ok_or_else(Failure::not_found)?;
-        Ok(Self { account, month: parse_month(month).ok_or_else(Failure::not_found)?, format })
-    }
-}
-
 /// Stands in routes without query parameters: any is refused.
 pub(super) struct NoQuery;
 

@@ -61,6 +61,7 @@ use tokio::sync::OnceCell;
 use crate::domain::time::{Month, Timestamp};
 
 mod audit;
+mod billed;
 mod customers;
 mod days;
 mod dialect;
@@ -216,6 +217,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
     let lists = [
         STATEMENTS,
         audit::STATEMENTS,
+        billed::STATEMENTS,
         customers::STATEMENTS,
         days::STATEMENTS,
         draws::STATEMENTS,

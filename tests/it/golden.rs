@@ -30,6 +30,7 @@ fn help_teaches() {
         &["replay"],
         &["migrate"],
         &["close"],
+        &["export"],
         &["verify"],
     ] {
         let arguments: Vec<&str> = command.iter().copied().chain(["--help"]).collect();

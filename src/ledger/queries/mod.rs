@@ -3,6 +3,7 @@
 //! What is due to settle counts as settled, whether or not a sweep has run: reads subtract such holds.
 
 mod balance;
+pub mod bill;
 mod costs;
 pub mod invoices;
 mod leases;

@@ -7,6 +7,7 @@
 mod access;
 mod admission;
 mod figures;
+mod focus;
 mod free_hours;
 mod idempotency;
 mod keys;

@@ -46,6 +46,8 @@ pub(crate) struct Api {
 impl Api {
     /// A client of the engine at `base` (`http://ADDRESS:PORT`).
     pub(crate) fn new(base: &str, token: Option<&str>) -> Self {
+        // Whoever was first has installed it.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let http = Client::builder().no_proxy().build().expect("a client");
         Self { http, base: base.to_owned(), token: token.map(str::to_owned) }
     }
