@@ -4,19 +4,23 @@
 //! floating point. Every integer operation is checked; an overflow is a refused input ([`Overflow`]), never a wrap.
 //!
 //! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`curve`], [`meter`],
-//! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`admission`]; last [`cost`], tables that add up, and
-//! [`invoice`] with its [`breakdown`] and, for other programs, each hour's [`charge`].
+//! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last [`cost`], tables that
+//! add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`] and each
+//! hour's [`charge`].
 
 pub mod admission;
 pub mod breakdown;
 pub mod charge;
 pub mod checked;
 pub mod cost;
+pub mod credit;
 pub mod curve;
 pub mod customer;
 pub mod free_hours;
+pub mod funds;
 pub mod id;
 pub mod invoice;
+pub mod invoice_line;
 pub mod lease;
 pub mod limits;
 pub mod meter;
@@ -26,6 +30,7 @@ pub mod sample;
 pub mod sample_page;
 pub mod sandbox;
 pub mod storage_meter;
+pub mod tax;
 pub mod time;
 pub mod units;
 pub mod usage;

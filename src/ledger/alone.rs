@@ -6,15 +6,17 @@ use std::collections::BTreeSet;
 
 use super::batch::{Engine, told};
 use super::command::{
-    AddRateCard, AdmitRequest, CommandError, CreateAccount, CreateGrant, CreateKey, Made, Quote, RemoveRateCard,
-    ReturnToDefault, Role, SecretDigest, Token, UpdateAccount, UpdateKey,
+    AddRateCard, AdmitRequest, CommandError, CreateAccount, CreateCredit, CreateGrant, CreateKey, Made, Quote,
+    RemoveRateCard, ReturnToDefault, Role, SecretDigest, Token, UpdateAccount, UpdateKey,
 };
 use super::retry::{Attempts, Failed};
 use super::working_set::WorkingSet;
 use super::{Answer, gate, load};
+use crate::domain::credit::Credit;
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, KeyId, RateCardId, TokenId};
+use crate::domain::money::Micros;
 use crate::domain::rate_card::RateCardEntry;
 use crate::domain::time::Day;
 use crate::store::shapes::{Bearer, TokenRecord, TokenRole};
@@ -37,6 +39,8 @@ pub enum Alone {
     RevokeKey(AccountId, KeyId),
     /// Grants free time.
     CreateGrant(CreateGrant),
+    /// Grants promotional credit.
+    CreateCredit(CreateCredit),
     /// Adds a rate card.
     AddRateCard(AddRateCard),
     /// Returns an account to the default card.
@@ -60,6 +64,8 @@ pub enum AloneAnswer {
     Key(Made<Key>),
     /// A grant.
     Grant(Made<Grant>),
+    /// A grant of credit.
+    Credit(Made<(Credit, Micros)>),
     /// A rate card's entry.
     RateCard(Box<Made<RateCardEntry>>),
     /// A token.
@@ -142,6 +148,9 @@ async fn create_token(
 async fn carry_out(tx: &mut Tx, set: &mut WorkingSet, command: &Alone) -> Result<Answer<AloneAnswer>, StoreError> {
     if let Some(account) = account_of(command) {
         load_customer(tx, set, account, begins_counters(command)).await?;
+        if matches!(command, Alone::CreateGrant(_) | Alone::CreateCredit(_)) {
+            set.credits = tx.credit_books(&[account.clone()].into()).await?;
+        }
     }
     load::tell_time(tx, set).await?;
     let done = |()| AloneAnswer::Done;
@@ -175,6 +184,7 @@ async fn carry_out(tx: &mut Tx, set: &mut WorkingSet, command: &Alone) -> Result
             set.revoke_key(account, key).map(known)
         }
         Alone::CreateGrant(command) => set.create_grant(command).map(AloneAnswer::Grant),
+        Alone::CreateCredit(command) => set.create_credit(command).map(AloneAnswer::Credit),
         Alone::AddRateCard(command) => {
             let same_id = entry_of(tx, &command.card.id).await?;
             let same_day = entry_on(tx, command.account.as_ref(), command.effective_on).await?;
@@ -200,6 +210,7 @@ fn account_of(command: &Alone) -> Option<&AccountId> {
         Alone::UpdateKey(command) => Some(&command.account),
         Alone::RotateKey(account, ..) | Alone::RevokeKey(account, _) => Some(account),
         Alone::CreateGrant(command) => Some(&command.account),
+        Alone::CreateCredit(command) => Some(&command.account),
         Alone::AddRateCard(command) => command.account.as_ref(),
         Alone::ReturnToDefault(command) => Some(&command.account),
         Alone::RemoveRateCard(_) | Alone::CreateToken(..) | Alone::RevokeToken(_) | Alone::Quote(_) => None,

@@ -9,6 +9,7 @@ use crate::domain::lease::{EndReason, Lease};
 use crate::domain::money::Micros;
 use crate::domain::rate_card::{PriceBook, RateCard};
 use crate::domain::sample::{RejectCode, Sample};
+use crate::domain::tax::TaxRate;
 use crate::domain::time::{Day, Timestamp};
 
 pub use crate::domain::admission::{AdmitRequest, LeaseRequest};
@@ -79,6 +80,8 @@ pub struct CreateAccount {
     pub name: String,
     /// Whether it can pay.
     pub card_on_file: bool,
+    /// What is added to its invoices.
+    pub tax: Option<TaxRate>,
 }
 
 /// Changes what is given of an account.
@@ -94,6 +97,8 @@ pub struct UpdateAccount {
     pub status: Option<AccountStatus>,
     /// `Some(None)` removes the limit.
     pub daily_limit: Option<Option<Micros>>,
+    /// `Some(None)` removes the tax line.
+    pub tax: Option<Option<TaxRate>>,
 }
 
 /// Makes a key.
@@ -138,6 +143,23 @@ pub struct CreateGrant {
     /// The first day; `None`: today.
     pub starts_on: Option<Day>,
     /// The first day on which it pays no more; `None`: never.
+    pub expires_on: Option<Day>,
+    /// Free text.
+    pub note: String,
+}
+
+/// Makes a grant of promotional credit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateCredit {
+    /// The account.
+    pub account: AccountId,
+    /// Its id.
+    pub id: GrantId,
+    /// How much.
+    pub granted: Micros,
+    /// The first day; `None`: today.
+    pub starts_on: Option<Day>,
+    /// The first day whose usage it pays for no more; `None`: never.
     pub expires_on: Option<Day>,
     /// Free text.
     pub note: String,

@@ -32,18 +32,20 @@ use tokio_util::sync::CancellationToken;
 use alone::{Alone, AloneAnswer};
 use batch::{BatchLimits, Engine, Gate, Job, Lanes, Passed, told};
 use command::{
-    AddRateCard, AdmitRequest, Admitted, CommandError, CreateAccount, CreateGrant, CreateKey, DeleteSandbox, EndLease,
-    ExtendLease, Ingest, Made, MoveLease, PutSandbox, Quote, RemoveRateCard, ReturnToDefault, Role, SampleOutcome,
-    SecretDigest, Token, UpdateAccount, UpdateKey,
+    AddRateCard, AdmitRequest, Admitted, CommandError, CreateAccount, CreateCredit, CreateGrant, CreateKey,
+    DeleteSandbox, EndLease, ExtendLease, Ingest, Made, MoveLease, PutSandbox, Quote, RemoveRateCard, ReturnToDefault,
+    Role, SampleOutcome, SecretDigest, Token, UpdateAccount, UpdateKey,
 };
 use lives::{Life, LifeAnswer};
 use working_set::{LeaseKey, Rules};
 
 use crate::clock::Clock;
+use crate::domain::credit::Credit;
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, KeyId, TokenId};
 use crate::domain::lease::Lease;
+use crate::domain::money::Micros;
 use crate::domain::rate_card::RateCardEntry;
 use crate::store::Store;
 
@@ -171,6 +173,14 @@ impl Ledger {
     pub async fn create_grant(&self, command: CreateGrant) -> Answer<Made<Grant>> {
         match self.alone(Alone::CreateGrant(command)).await? {
             AloneAnswer::Grant(made) => Ok(made),
+            _ => mismatched(),
+        }
+    }
+
+    /// Makes a grant of promotional credit. Answers what final invoices have drawn on it, too.
+    pub async fn create_credit(&self, command: CreateCredit) -> Answer<Made<(Credit, Micros)>> {
+        match self.alone(Alone::CreateCredit(command)).await? {
+            AloneAnswer::Credit(made) => Ok(made),
             _ => mismatched(),
         }
     }

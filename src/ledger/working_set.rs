@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::domain::Overflow;
 use crate::domain::admission::FreeCover;
+use crate::domain::credit::CreditBook;
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::{Draws, Grant, sort_for_drawing};
 use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
@@ -60,6 +61,10 @@ pub struct WorkingSet {
     pub books: BTreeMap<AccountId, Arc<PriceBook>>,
     /// Grants, sorted for drawing.
     pub grants: BTreeMap<AccountId, Vec<Grant>>,
+    /// Credits of accounts that have any, with what final invoices drew on them.
+    pub credits: BTreeMap<AccountId, CreditBook>,
+    /// Of accounts without a card that have credit: net usage by day that no final invoice has billed.
+    pub unbilled: BTreeMap<AccountId, BTreeMap<Day, Usage>>,
     /// Leases, some of them only to look at.
     pub leases: BTreeMap<LeaseKey, Lease>,
     /// Leases that this batch has locked: only these may it change.
@@ -107,6 +112,8 @@ impl WorkingSet {
             keys: BTreeMap::new(),
             books: BTreeMap::new(),
             grants: BTreeMap::new(),
+            credits: BTreeMap::new(),
+            unbilled: BTreeMap::new(),
             leases: BTreeMap::new(),
             locked: BTreeSet::new(),
             of_sandbox: BTreeMap::new(),

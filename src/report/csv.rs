@@ -7,7 +7,7 @@ use ::csv::{Terminator, Writer, WriterBuilder};
 use super::{ReportError, dollars, dollars_of_cents, show_day, show_month, status_word};
 use crate::domain::invoice::{Invoice, Line, decimal};
 
-const COLUMNS: [&str; 15] = [
+const COLUMNS: [&str; 17] = [
     "number",
     "status",
     "account",
@@ -22,6 +22,8 @@ const COLUMNS: [&str; 15] = [
     "measured_quantity",
     "unit",
     "unit_price_micros",
+    "grant",
+    "tax_rate_bps",
     "amount_micros",
 ];
 
@@ -34,7 +36,7 @@ pub fn render(invoice: &Invoice) -> Result<Vec<u8>, ReportError> {
         let amount = [line.amount.count().to_string(), dollars(line.amount.count())];
         write(&mut out, invoice, line.item.name(), &cells, &amount)?;
     }
-    let none: [String; 8] = Default::default();
+    let none: [String; 10] = Default::default();
     let total = invoice.total.count();
     write(&mut out, invoice, "total", &none, &[total.to_string(), dollars(total)])?;
     let due = invoice.due_cents();
@@ -52,26 +54,30 @@ pub(super) fn broken(error: impl std::fmt::Display) -> ReportError {
     ReportError::Broken(error.to_string())
 }
 
-/// Month of use, from, to, card, quantity, measured quantity, unit, unit price.
-fn line_cells(line: &Line) -> Result<[String; 8], ReportError> {
-    let (Some(used), Some((unit, size))) = (&line.used, line.item.unit()) else { return Ok(Default::default()) };
-    Ok([
-        show_month(used.month),
-        show_day(used.from),
-        show_day(used.to),
-        harmless(used.card.as_str()),
-        decimal(used.quantity, size)?,
-        used.measured.map(|measured| decimal(measured, size)).transpose()?.unwrap_or_default(),
-        unit.to_owned(),
-        used.price.map(|price| price.micros_per_hour().to_string()).unwrap_or_default(),
-    ])
+/// Month of use, from, to, card, quantity, measured quantity, unit, unit price, grant of credit, tax rate.
+fn line_cells(line: &Line) -> Result<[String; 10], ReportError> {
+    let mut cells: [String; 10] = Default::default();
+    let [month, from, to, card, quantity, measured, unit, price, grant, tax] = &mut cells;
+    *grant = line.credit.as_ref().map(|grant| harmless(grant.as_str())).unwrap_or_default();
+    *tax = line.taxed.map(|taxed| taxed.rate.bps().to_string()).unwrap_or_default();
+    if let (Some(used), Some((name, size))) = (&line.used, line.item.unit()) {
+        *month = show_month(used.month);
+        *from = show_day(used.from);
+        *to = show_day(used.to);
+        *card = harmless(used.card.as_str());
+        *quantity = decimal(used.quantity, size)?;
+        *measured = used.measured.map(|measured| decimal(measured, size)).transpose()?.unwrap_or_default();
+        name.clone_into(unit);
+        *price = used.price.map(|price| price.micros_per_hour().to_string()).unwrap_or_default();
+    }
+    Ok(cells)
 }
 
 fn write(
     out: &mut Writer<Vec<u8>>,
     invoice: &Invoice,
     resource: &str,
-    cells: &[String; 8],
+    cells: &[String; 10],
     amount: &[String; 2],
 ) -> Result<(), ReportError> {
     let number = invoice.number().map(|number| number.to_string()).unwrap_or_default();

@@ -175,6 +175,8 @@ fn title(item: Item) -> &'static str {
         Item::Storage => "Storage",
         Item::FreeHours => "Free hours",
         Item::CarriedOver => "Carried over from the invoice before",
+        Item::Credit => "Promotional credit",
+        Item::Tax => "Tax",
         Item::CarriedForward => "Carried forward to the next invoice",
     }
 }
@@ -183,6 +185,8 @@ fn title(item: Item) -> &'static str {
 pub(crate) fn money_words(item: Item) -> Result<(&'static str, &'static str), Overflow> {
     match item {
         Item::CarriedOver | Item::CarriedForward => Ok(("Adjustment", title(item))),
+        Item::Credit => Ok(("Credit", title(item))),
+        Item::Tax => Ok(("Tax", title(item))),
         // These are charged hour by hour.
         Item::Cpu | Item::Memory | Item::Storage | Item::FreeHours => Err(Overflow),
     }
@@ -198,7 +202,7 @@ fn shown_line(invoice: &Invoice, line: &Line) -> Result<Shown, Overflow> {
     let title = title(line.item).to_owned();
     let (Some(used), Some((unit, size))) = (&line.used, line.item.unit()) else {
         let empty = String::new();
-        return Ok(Shown { title, detail: empty.clone(), quantity: empty.clone(), price: empty, amount });
+        return Ok(Shown { title, detail: money_detail(line), quantity: empty.clone(), price: empty, amount });
     };
     let late = used.month != invoice.month;
     let title = if late { format!("{title}, used in {}", month_words(used.month)) } else { title };
@@ -212,6 +216,16 @@ fn shown_line(invoice: &Invoice, line: &Line) -> Result<Shown, Overflow> {
     let price = used.price.map_or_else(String::new, |price| dollars(price.micros_per_hour()));
     let quantity = format!("{} {unit}", with_commas(short(&decimal(used.quantity, size)?)));
     Ok(Shown { title, detail, quantity, price, amount })
+}
+
+/// What is behind a line of money alone: the grant, or the rate of a tax and what it is of.
+fn money_detail(line: &Line) -> String {
+    if let Some(taxed) = line.taxed {
+        let bps = taxed.rate.bps().unsigned_abs();
+        let percent = format!("{}.{:02}", bps.div_euclid(100), bps.rem_euclid(100));
+        return format!("{percent} % of {}", grouped(taxed.base.count()));
+    }
+    line.credit.as_ref().map(|grant| format!("grant {grant}")).unwrap_or_default()
 }
 
 /// A quantity with six digits: more are in the machine-readable formats.

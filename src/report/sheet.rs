@@ -3,7 +3,7 @@
 use super::annex::{self, Chart, Row};
 use super::{Document, Seller, dollars_of_cents, grouped, month_words, show_day, shown};
 use crate::domain::Overflow;
-use crate::domain::invoice::Status;
+use crate::domain::invoice::{Invoice, Status};
 use crate::domain::time::Month;
 
 pub(crate) use super::Shown;
@@ -56,12 +56,6 @@ pub(crate) fn of<'a>(document: &Document<'a>) -> Result<Sheet<'a>, Overflow> {
         Status::Draft | Status::Final { .. } => "Invoice",
         Status::Nothing => "Statement",
     };
-    let mut sums = Vec::new();
-    if invoice.free.count() != 0 {
-        sums.push(("Usage at list price", grouped(invoice.list.count())));
-        sums.push(("Paid by free hours", grouped(invoice.free.count().saturating_neg())));
-    }
-    sums.push(("Total", grouped(invoice.total.count())));
     let annex = (!breakdown.days.is_empty()).then(|| {
         let (days, sandboxes) = (annex::days(breakdown)?, annex::sandboxes(breakdown)?);
         Ok(Annex { days, sandboxes, total: annex::total(breakdown)? })
@@ -76,11 +70,22 @@ pub(crate) fn of<'a>(document: &Document<'a>) -> Result<Sheet<'a>, Overflow> {
         facts: facts(document, &month),
         month,
         lines: shown(invoice)?,
-        sums,
+        sums: sums(invoice),
         due: format!("USD {}", dollars_of_cents(invoice.due_cents())),
         notes: notes(document),
         annex: annex.transpose()?,
     })
+}
+
+/// What the lines come to, where there is more to say than the total.
+fn sums(invoice: &Invoice) -> Vec<(&'static str, String)> {
+    let (free, credit) = (invoice.free.count().saturating_neg(), invoice.credit.count().saturating_neg());
+    let tax = invoice.tax.count();
+    let parts = [("Paid by free hours", free), ("Paid by promotional credit", credit), ("Tax", tax)];
+    let parts: Vec<_> = parts.into_iter().filter(|(_, micros)| *micros != 0).collect();
+    let list = (!parts.is_empty()).then_some(("Usage at list price", invoice.list.count()));
+    let total = ("Total", invoice.total.count());
+    list.into_iter().chain(parts).chain([total]).map(|(name, micros)| (name, grouped(micros))).collect()
 }
 
 fn facts(document: &Document<'_>, month: &str) -> Vec<(&'static str, String)> {

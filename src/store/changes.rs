@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::domain::credit::Credit;
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, ExtendId, GrantId, KeyId, LeaseId, RateCardId, SandboxId};
@@ -118,6 +119,8 @@ pub struct Changes {
     pub key_secrets: BTreeMap<(AccountId, KeyId), [u8; 32]>,
     /// New grants.
     pub grants: BTreeMap<(AccountId, GrantId), Grant>,
+    /// New credits.
+    pub credits: BTreeMap<(AccountId, GrantId), Credit>,
     /// Drawn from grants: additions to `used_ms`, negative when given back.
     pub grant_used_ms: BTreeMap<(AccountId, GrantId), i64>,
     /// New rate card entries.

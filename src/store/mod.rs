@@ -62,6 +62,7 @@ use crate::domain::time::{Month, Timestamp};
 
 mod audit;
 mod billed;
+mod credits;
 mod customers;
 mod days;
 mod dialect;
@@ -218,6 +219,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         STATEMENTS,
         audit::STATEMENTS,
         billed::STATEMENTS,
+        credits::STATEMENTS,
         customers::STATEMENTS,
         days::STATEMENTS,
         draws::STATEMENTS,

@@ -4,6 +4,7 @@ use crate::domain::id::{AccountId, ExtendId, GrantId, HostId, KeyId, LeaseId, Ra
 use crate::domain::lease::HourTotals;
 use crate::domain::limits::DayTotals;
 use crate::domain::money::Micros;
+use crate::domain::tax::TaxRate;
 use crate::domain::time::{Day, Hour, Month, Timestamp};
 use crate::domain::units::MebiBytes;
 use crate::domain::usage::Usage;
@@ -102,6 +103,16 @@ impl Row {
     /// An amount, or NULL.
     pub(super) fn opt_micros(&mut self) -> Answer<Option<Micros>> {
         self.opt_int()?.map(|micros| known(Micros::new(micros), "an amount")).transpose()
+    }
+
+    /// An amount.
+    pub(super) fn micros(&mut self) -> Answer<Micros> {
+        known(Micros::new(self.int()?), "an amount")
+    }
+
+    /// A tax rate, or NULL.
+    pub(super) fn opt_tax_rate(&mut self) -> Answer<Option<TaxRate>> {
+        self.opt_int()?.map(|bps| known(TaxRate::from_bps(bps), "a tax rate")).transpose()
     }
 
     /// Memory or storage.

@@ -58,6 +58,7 @@ impl Tx {
     /// [`StoreError::Constraint`] when a changed lease or a drawn grant is not there.
     pub async fn save(&mut self, changes: &Changes) -> Answer<()> {
         self.save_customers(changes).await?;
+        self.save_credits(changes).await?;
         self.save_rate_cards(changes).await?;
         self.save_leases(changes).await?;
         self.save_sandboxes(changes).await?;

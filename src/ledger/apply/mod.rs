@@ -7,6 +7,7 @@ pub mod admit;
 pub mod customers;
 pub mod end;
 pub mod extend;
+mod funds;
 pub mod sample;
 pub mod sandbox;
 pub mod settle;

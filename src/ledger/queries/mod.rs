@@ -14,11 +14,10 @@ use std::sync::Arc;
 
 use super::batch::told;
 use super::command::{CommandError, Page, Principal, Role, Token};
-use super::view::{CardsInForce, Listed};
+use super::view::{CardsInForce, GrantView, Listed};
 use super::{Answer, Ledger, ask};
 use crate::domain::cost::Priced;
 use crate::domain::customer::{Account, Key};
-use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, KeyId};
 use crate::domain::lease::HourTotals;
 use crate::domain::rate_card::{PriceBook, RateCardEntry};
@@ -106,11 +105,16 @@ impl Ledger {
         Ok(tx.keys(&[(account.clone(), key.clone())].into()).await.map_err(told)?.pop())
     }
 
-    /// Grants of an account by id.
-    pub async fn grants(&self, account: &AccountId, page: Page) -> Answer<Listed<Grant>> {
+    /// Grants of an account by id, of free time and of credit.
+    pub async fn grants(&self, account: &AccountId, page: Page) -> Answer<Listed<GrantView>> {
         let mut tx = self.snapshot_of(account).await?;
-        let found = tx.list_grants(account, page.after.as_deref(), one_more(&page)).await.map_err(told)?;
-        Ok(listed(found, page.limit, |grant| grant.id.to_string()))
+        let (after, limit) = (page.after.as_deref(), one_more(&page));
+        let hours = tx.list_grants(account, after, limit).await.map_err(told)?;
+        let credits = tx.list_credits(account, after, limit).await.map_err(told)?;
+        let credits = credits.into_iter().map(|(credit, drawn)| GrantView::Credit(credit, drawn));
+        let mut found: Vec<GrantView> = hours.into_iter().map(GrantView::Time).chain(credits).collect();
+        found.sort_by(|left, right| left.id().cmp(right.id()));
+        Ok(listed(found, page.limit, |grant| grant.id().to_string()))
     }
 
     /// Rate cards: the default ones by day, then those of accounts. The first is `list`, which is in the settings.

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compare::{Differences, lease_hour};
 use super::{Difference, Verified};
+use crate::domain::credit::{Credit, CreditBook};
 use crate::domain::customer::Account;
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{GrantId, KeyId, LeaseId};
-use crate::domain::invoice::{Head, Invoice};
+use crate::domain::invoice::{Head, Invoice, Status};
 use crate::domain::lease::{HourTotals, Lease};
 use crate::domain::limits::DayTotals;
 use crate::domain::meter;
@@ -342,22 +343,48 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Final invoices are what the hours that they bill and the cards make of them, and each begins with what the one
-    /// before carried forward.
+    /// Final invoices are what the hours that they bill, the cards and the credits make of them, and each begins with
+    /// what the one before carried forward. A credit that was made after an invoice, and did not pay for it, did not have
+    /// to.
     async fn invoices(&mut self, tx: &mut Tx) -> Result<(), StoreError> {
         let ids: BTreeSet<_> = [self.account.id.clone()].into();
         let mut carried_over = Micros::ZERO;
+        let mut credits = CreditBook::new(tx.credits(&ids).await?);
         for kept in tx.list_invoices(&self.account.id, None, ROWS_MAX).await? {
             if self.covers(kept.month) {
                 let days = billed_days(tx, &ids, kept.month, BilledDays::Closed).await?.remove(&self.account.id);
                 let (account, name) = (self.account.id.clone(), kept.name.clone());
-                let head = Head { account, name, month: kept.month, carried_over };
+                let pays = |credit: &Credit| is_older(credit, &kept) || draws_on(&kept, credit);
+                let tax = kept.lines.iter().find_map(|line| line.taxed).map(|taxed| taxed.rate);
+                let credits = credits.filtered(pays);
+                let head = Head { account, name, month: kept.month, carried_over, credits, tax };
                 let computed = Invoice::draft(head, &days.unwrap_or_default(), self.book)?;
                 self.sum.rows = self.sum.rows.saturating_add(1);
                 self.differences.invoice(&kept, &computed);
             }
+            credits.note(&kept.draws)?;
             carried_over = kept.carried_forward()?;
+        }
+        // All draws that there are, those of no invoice too.
+        let kept = tx.credit_books(&ids).await?.remove(&self.account.id).unwrap_or_default();
+        for ((credit, drawn), (_, kept)) in credits.credits().zip(kept.credits()) {
+            self.sum.rows = self.sum.rows.saturating_add(1);
+            let (row, kept) = (format!("credit {}", credit.id), i128::from(kept.count()));
+            self.differences.figure("credit_draws", &row, "drawn_micros", kept, i128::from(drawn.count()));
+            if drawn < Micros::ZERO || drawn > credit.granted {
+                let (drawn, granted) = (i128::from(drawn.count()), i128::from(credit.granted.count()));
+                self.differences.figure("credits", &row, "drawn_micros", drawn, granted);
+            }
         }
         Ok(())
     }
+}
+
+/// Whether a credit was there when an invoice became final.
+fn is_older(credit: &Credit, invoice: &Invoice) -> bool {
+    matches!(invoice.status, Status::Final { at, .. } if credit.created_at < at)
+}
+
+fn draws_on(invoice: &Invoice, credit: &Credit) -> bool {
+    invoice.draws.iter().any(|draw| draw.credit == credit.id)
 }

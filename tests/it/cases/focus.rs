@@ -128,6 +128,8 @@ async fn rows_sum_to_the_invoice(backend: Backend) {
 async fn late_usage_is_a_correction(backend: Backend) {
     let engine = Engine::with_payer(backend, time("2026-02-28T20:00:00Z")).await;
     let api = &engine.admin;
+    done(api.patch("/v1/accounts/acme", &json!({"tax_rate_bps": 1_900})).await);
+    made(api.post("/v1/accounts/acme/grants", &json!({"id": "promo", "credit_micros": 10_007})).await);
     made(api.admit("acme", "ci", &[lease("l", "s", 1, 1_024, 2 * HOUR_S)]).await);
     engine.set_clock(time("2026-02-28T21:00:00Z")).await;
     api.accepted(&[sample("acme", "s", "l", engine.now(), 3_600_000_000)]).await;
@@ -151,6 +153,18 @@ async fn late_usage_is_a_correction(backend: Backend) {
     engine.set_clock(time("2026-04-01T00:00:00Z")).await;
     done(api.post("/v1/months/2026-03/close", &json!({})).await);
     check(&rows(api, "acme", "2026-03").await, &invoice(api, "acme", "2026-03").await);
+    // What an invoice has beside usage is a row a line.
+    let february = invoice(api, "acme", "2026-02").await;
+    check(&before, &february);
+    let paid = |category: &str| {
+        before.iter().find(|row| row["ChargeCategory"] == category).map(|row| decimal(&row["BilledCost"]))
+    };
+    let line = |resource: &str| february["lines"].as_array().unwrap().iter().find(|line| line["resource"] == resource);
+    for (category, resource) in [("Credit", "credit"), ("Tax", "tax")] {
+        let micros = i128::from(int(line(resource).unwrap(), "amount_micros"));
+        assert_eq!(paid(category), Some(micros * ONE / 1_000_000), "{category}");
+        assert_ne!(micros, 0);
+    }
 }
 
 async fn all_accounts_in_one_file(backend: Backend) {

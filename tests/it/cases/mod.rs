@@ -6,6 +6,7 @@
 
 mod access;
 mod admission;
+mod credit;
 mod figures;
 mod focus;
 mod free_hours;

@@ -253,7 +253,7 @@ async fn m10_names_are_harmless_in_every_format(backend: Backend) {
         assert!(content_type.starts_with("text/csv"), "{content_type}");
         assert!(text.contains(&format!(",'{account},{cell},2026-11,total,")), "{text}");
         assert!(
-            text.contains(",total,,,,,,,,,0,0.000000\r\n") && text.contains(",amount_due,,,,,,,,,0,0.00\r\n"),
+            text.contains(",total,,,,,,,,,,,0,0.000000\r\n") && text.contains(",amount_due,,,,,,,,,,,0,0.00\r\n"),
             "{text}"
         );
         let (content_type, page) = file(api, &account, "2026-11.html").await;
@@ -268,7 +268,7 @@ async fn m10_names_are_harmless_in_every_format(backend: Backend) {
     api.accepted(&[sample("-a1", "s", "l", time("2026-11-10T01:00:00Z"), 0)]).await;
     close(api, "2026-11").await;
     let (_, text) = file(api, "-a1", "2026-11.csv").await;
-    let free = "free_hours,2026-11,2026-11-01,2026-12-01,list,1.000000000000,,sandbox-hour,,-8750,-0.008750\r\n";
+    let free = "free_hours,2026-11,2026-11-01,2026-12-01,list,1.000000000000,,sandbox-hour,,,,-8750,-0.008750\r\n";
     assert!(text.contains(free), "numbers stay numbers: {text}");
     let (_, page) = file(api, "-a1", "2026-11.html").await;
     assert!(page.contains("RT-000001") && page.contains("2026-11-10") && !page.contains(">Draft<"), "{page}");

@@ -1,11 +1,13 @@
 //! Invoices to be drawn: made by the core from usage, each hard on a layout in its own way.
 
 use runtab::domain::breakdown::Breakdown;
-use runtab::domain::id::{AccountId, RateCardId, SandboxId};
+use runtab::domain::credit::{Credit, CreditBook};
+use runtab::domain::id::{AccountId, GrantId, RateCardId, SandboxId};
 use runtab::domain::invoice::{Head, Invoice, InvoiceNumber, Status};
 use runtab::domain::lease::HourTotals;
 use runtab::domain::money::{Micros, PriceMicros};
 use runtab::domain::rate_card::{PriceBook, RateCard, RateCardEntry};
+use runtab::domain::tax::TaxRate;
 use runtab::domain::time::{Day, Month, Timestamp};
 use runtab::domain::units::Millicores;
 use runtab::domain::usage::Usage;
@@ -46,11 +48,25 @@ fn days_of(year: i64, month: i64) -> Vec<Day> {
     (month.first_day().index()..month.next().first_day().index()).map(|day| Day::from_index(day).unwrap()).collect()
 }
 
-fn drawn(name: &str, rows: &[(Day, SandboxId, HourTotals)], entries: &[RateCardEntry], number: Option<i64>) -> Drawn {
+/// What pays and is added beside usage.
+#[derive(Default)]
+struct Money {
+    credits: Vec<Credit>,
+    tax: Option<TaxRate>,
+}
+
+fn drawn(
+    name: &str,
+    rows: &[(Day, SandboxId, HourTotals)],
+    entries: &[RateCardEntry],
+    money: Money,
+    number: Option<i64>,
+) -> Drawn {
     let account = AccountId::parse("acme").unwrap();
     let book = PriceBook::new(card("list", 25_000), &account, entries);
     let month = Month::from_ym(2026, 11).unwrap();
-    let head = Head { account, name: name.to_owned(), month, carried_over: Micros::ZERO };
+    let (credits, tax) = (CreditBook::new(money.credits), money.tax);
+    let head = Head { account, name: name.to_owned(), month, carried_over: Micros::ZERO, credits, tax };
     let days: Vec<(Day, HourTotals)> =
         rows.iter().fold(Vec::new(), |mut days: Vec<(Day, HourTotals)>, (day, _, totals)| {
             match days.iter_mut().find(|(known, _)| known == day) {
@@ -67,7 +83,8 @@ fn drawn(name: &str, rows: &[(Day, SandboxId, HourTotals)], entries: &[RateCardE
     Drawn { invoice, breakdown: Breakdown::of(rows, &book).unwrap() }
 }
 
-/// A month of two sandboxes, with free hours on its first days and late usage of October.
+/// A month of two sandboxes, with free hours on its first days, credit from the tenth on, tax, and late usage of
+/// October.
 pub(super) fn usual(name: &str) -> Drawn {
     let sandbox = |id: &str| SandboxId::parse(id).unwrap();
     let mut rows = vec![(*days_of(2026, 10).last().unwrap(), sandbox("build-cache"), day_of(3, 0))];
@@ -77,7 +94,17 @@ pub(super) fn usual(name: &str) -> Drawn {
             rows.push((day, sandbox("agent-7f3a"), day_of(9 - place % 4, 0)));
         }
     }
-    drawn(name, &rows, &[], Some(42))
+    let credit = Credit {
+        account: AccountId::parse("acme").unwrap(),
+        id: GrantId::parse("welcome-2026").unwrap(),
+        granted: Micros::new(2_000_000).unwrap(),
+        starts_on: days_of(2026, 11)[9],
+        expires_on: None,
+        note: String::new(),
+        created_at: Timestamp::from_ms(0).unwrap(),
+    };
+    let money = Money { credits: vec![credit], tax: TaxRate::from_bps(1_900) };
+    drawn(name, &rows, &[], money, Some(42))
 }
 
 /// Usage of five months, each day at prices of its own: some 460 lines, and 600 sandboxes.
@@ -94,12 +121,12 @@ pub(super) fn long() -> Drawn {
             rows.push((day, name, day_of(i128::from(1 + (place + sandbox) % 9), 0)));
         }
     }
-    drawn("Long Lines Ltd", &rows, &entries, Some(1_234_567))
+    drawn("Long Lines Ltd", &rows, &entries, Money::default(), Some(1_234_567))
 }
 
 /// A draft of a month in which nothing was used.
 pub(super) fn empty() -> Drawn {
-    drawn("", &[], &[], None)
+    drawn("", &[], &[], Money::default(), None)
 }
 
 /// A seller with everything filled in.

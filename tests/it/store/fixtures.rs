@@ -10,6 +10,7 @@ use runtab::domain::sample::{COUNTER_MAX, Reading};
 use runtab::domain::sample_page::OpenPage;
 use runtab::domain::sandbox::{LatestLease, Sandbox};
 use runtab::domain::storage_meter::{Reporter, StorageHour, StorageMeter, StoragePoint};
+use runtab::domain::tax::{TAX_RATE_BPS_MAX, TaxRate};
 use runtab::domain::time::{Day, Hour, Span, Timestamp};
 use runtab::domain::units::{MEBIBYTES_MAX, MebiBytes, VCPUS_MAX, Vcpus};
 use runtab::domain::usage::Usage;
@@ -50,6 +51,7 @@ pub(crate) fn account(id: &str) -> Account {
         card_on_file: false,
         daily_limit: None,
         counted_from: None,
+        tax: None,
         created_at: Timestamp::EPOCH,
     }
 }
@@ -61,6 +63,7 @@ pub(crate) fn full_account(id: &str) -> Account {
         card_on_file: true,
         daily_limit: Micros::new(MICROS_MAX),
         counted_from: Some(Timestamp::MAX.day()),
+        tax: TaxRate::from_bps(TAX_RATE_BPS_MAX),
         created_at: Timestamp::MAX,
         ..account(id)
     }
