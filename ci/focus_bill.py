@@ -30,7 +30,8 @@ def sample(at, cpu_seconds, lease="l-1", **more):
 
 card = {"cpu_micros_per_vcpu_hour": 30_000, "memory_micros_per_gib_hour": 7_500, "storage_micros_per_gib_hour": 111}
 call("POST", "/v1/rate-cards", {"id": "2026-11-15", "effective_on": "2026-11-15", "cpu_floor_millicores": 60, **card})
-call("POST", "/v1/accounts", {"id": "acme", "name": 'Acme, "Inc"', "card_on_file": True})
+call("POST", "/v1/accounts", {"id": "acme", "name": 'Acme, "Inc"', "card_on_file": True, "tax_rate_bps": 1_900})
+call("POST", "/v1/accounts/acme/grants", {"id": "promo", "credit_micros": 250_000, "starts_on": "2026-11-10"})
 call("POST", "/v1/accounts/acme/keys", {"id": "ci", "name": "CI"})
 lease = {"id": "l-1", "sandbox": "s-1", "kind": "create", "vcpus": 2, "memory_mib": 4096, "timeout_seconds": 2_500_000}
 call("POST", "/v1/accounts/acme/leases", {"key": "ci", "leases": [lease]})

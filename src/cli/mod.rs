@@ -11,6 +11,7 @@ pub mod format;
 pub mod migrate;
 pub mod openapi;
 pub mod replay;
+pub mod report;
 pub mod serve;
 pub mod token;
 pub mod verify;
@@ -62,6 +63,8 @@ enum Command {
     Close(close::CloseArgs),
     /// Write a month's bills of all accounts, hour by hour, for cost tools (FOCUS)
     Export(export::ExportArgs),
+    /// Show a month to its operator: revenue, what was given away, what nobody pays for
+    Report(report::ReportArgs),
     /// Compute everything again from the evidence, and say what differs
     Verify(verify::VerifyArgs),
     /// Print the OpenAPI document of the API
@@ -136,6 +139,7 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Migrate(args) => block_on(migrate::run(args)),
         Command::Close(args) => block_on(close::run(args)),
         Command::Export(args) => block_on(export::run(args)),
+        Command::Report(args) => block_on(report::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),
         Command::Openapi => openapi::run(&mut std::io::stdout()),
         Command::Demo(args) => block_on(demo::run(args)),

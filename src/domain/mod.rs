@@ -6,7 +6,7 @@
 //! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`curve`], [`meter`],
 //! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last [`cost`], tables that
 //! add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`] and each
-//! hour's [`charge`].
+//! hour's [`charge`]; for operators, [`month_report`] with what is [`unbilled`].
 
 pub mod admission;
 pub mod breakdown;
@@ -25,6 +25,7 @@ pub mod lease;
 pub mod limits;
 pub mod meter;
 pub mod money;
+pub mod month_report;
 pub mod rate_card;
 pub mod sample;
 pub mod sample_page;
@@ -32,6 +33,7 @@ pub mod sandbox;
 pub mod storage_meter;
 pub mod tax;
 pub mod time;
+pub mod unbilled;
 pub mod units;
 pub mod usage;
 

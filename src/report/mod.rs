@@ -5,6 +5,7 @@ mod annex;
 pub mod csv;
 pub mod focus;
 pub mod html;
+pub mod month;
 #[cfg(feature = "pdf")]
 pub mod pdf;
 mod sheet;

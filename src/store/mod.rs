@@ -77,6 +77,7 @@ mod months;
 mod pages;
 mod rate_cards;
 mod read;
+mod reports;
 mod rows;
 mod sandboxes;
 mod save;
@@ -231,6 +232,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         months::STATEMENTS,
         pages::STATEMENTS,
         rate_cards::STATEMENTS,
+        reports::STATEMENTS,
         sandboxes::STATEMENTS,
         save::STATEMENTS,
         sums::STATEMENTS,

@@ -10,6 +10,7 @@ pub mod grant;
 pub mod invoice;
 pub mod key;
 pub mod lease;
+pub mod month_report;
 pub mod page;
 pub mod problem;
 pub mod rate_card;

@@ -31,6 +31,7 @@ fn help_teaches() {
         &["migrate"],
         &["close"],
         &["export"],
+        &["report"],
         &["verify"],
     ] {
         let arguments: Vec<&str> = command.iter().copied().chain(["--help"]).collect();

@@ -7,6 +7,7 @@ pub mod bill;
 mod costs;
 pub mod invoices;
 mod leases;
+mod report;
 mod sandboxes;
 
 use std::collections::BTreeSet;

@@ -111,6 +111,8 @@ pub(super) static COLUMNS: &[Column] = &[
     text("ChargeFrequency", |row| word(if row.usage.is_some() { "Usage-Based" } else { "One-Time" })),
     time("ChargePeriodEnd", |row| Cell::Time(row.period.end)),
     time("ChargePeriodStart", |row| Cell::Time(row.period.start)),
+    // There are no commitments; but the rules of consumed quantities ask.
+    text("CommitmentDiscountStatus", |_| Cell::Text(None)),
     quantity("ConsumedQuantity", consumed),
     text("ConsumedUnit", |row| of_usage(row, |usage| usage.sku.unit)),
     money("ContractedCost", |row| amount(row.billed)),

@@ -20,6 +20,7 @@ mod paging;
 mod problems;
 mod quotes;
 mod reads;
+mod report;
 mod roles;
 mod samples;
 mod sandboxes;
