@@ -92,7 +92,7 @@ fn head(paper: &mut Paper<'_>, sheet: &Sheet<'_>) -> Result<(), ReportError> {
         paper.put(vec![line], x + 600, top + 490, wide, Stand::Left);
     }
     beside = paper.text(&sheet.month, SMALL, (SIDE + left, beside, right), Stand::Right)?;
-    paper.y = y.max(beside).saturating_add(2_600);
+    paper.y = y.max(beside).saturating_add(2_000);
     addressee(paper, sheet)
 }
 
@@ -109,13 +109,13 @@ fn addressee(paper: &mut Paper<'_>, sheet: &Sheet<'_>) -> Result<(), ReportError
         paper.text(name, SMALL, (x, beside, label), Stand::Left)?;
         beside = paper.text(text, BODY, (x + label, beside, wide - label), Stand::Left)?.max(beside + leading(BODY));
     }
-    paper.y = y.max(beside).saturating_add(1_600);
+    paper.y = y.max(beside).saturating_add(1_200);
     let due = Style { weight: Weight::Semibold, size: 1_500, colour: INK };
-    let (box_top, height) = (paper.y, 3_800);
+    let (box_top, height) = (paper.y, 3_400);
     paper.mark(Mark::Rect { x: SIDE, y: box_top, width: INNER, height, radius: 500, colour: WASH });
-    paper.text("Amount due", BODY, (SIDE + 1_400, box_top + 1_270, left), Stand::Left)?;
-    paper.text(&sheet.due, due, (SIDE, box_top + 850, INNER - 1_400), Stand::Right)?;
-    paper.skip(height + 2_200);
+    paper.text("Amount due", BODY, (SIDE + 1_400, box_top + 1_070, left), Stand::Left)?;
+    paper.text(&sheet.due, due, (SIDE, box_top + 650, INNER - 1_400), Stand::Right)?;
+    paper.skip(height + 1_600);
     Ok(())
 }
 
@@ -160,14 +160,14 @@ fn sums(paper: &mut Paper<'_>, sheet: &Sheet<'_>) -> Result<(), ReportError> {
 
 fn notes(paper: &mut Paper<'_>, sheet: &Sheet<'_>) -> Result<(), ReportError> {
     for (name, text) in &sheet.notes {
-        paper.skip(1_800);
+        paper.skip(1_400);
         paper.need(leading(LABEL) + 2 * leading(BODY));
         paper.flow(name, LABEL, SIDE, INNER)?;
         paper.skip(200);
         paper.flow(text, BODY, SIDE, INNER)?;
     }
     if !sheet.seller.footer.trim().is_empty() {
-        paper.skip(1_800);
+        paper.skip(1_200);
         paper.flow(&sheet.seller.footer, SMALL, SIDE, INNER)?;
     }
     Ok(())

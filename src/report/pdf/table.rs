@@ -7,7 +7,7 @@ use super::paper::{Paper, Stand, leading};
 use super::text::{Len, Line, Style};
 
 /// The space above and below a row's text.
-const PAD: Len = 380;
+const PAD: Len = 320;
 /// The space between columns.
 const GAP: Len = 900;
 

@@ -233,6 +233,16 @@ async fn file(api: &Api, account: &str, end: &str) -> (String, String) {
     (raw.content_type, String::from_utf8(raw.body).unwrap())
 }
 
+/// The PDF of an account is there, and the same each time.
+#[cfg(feature = "pdf")]
+async fn assert_paper(api: &Api, account: &str) {
+    let path = format!("/v1/accounts/{account}/invoices/2026-11.pdf");
+    let paper = api.raw("GET", &path, &[], Vec::new()).await;
+    assert_eq!((paper.status, paper.content_type.as_str()), (200, "application/pdf"));
+    assert!(paper.body.starts_with(b"%PDF-1.7"));
+    assert_eq!(api.raw("GET", &path, &[], Vec::new()).await.body, paper.body);
+}
+
 async fn m10_names_are_harmless_in_every_format(backend: Backend) {
     let engine = Engine::start(backend, time("2026-11-10T00:00:00Z")).await;
     let api = &engine.admin;
@@ -261,6 +271,8 @@ async fn m10_names_are_harmless_in_every_format(backend: Backend) {
         assert!(!page.contains("<script"), "{page}");
         assert!(page.contains("USD 0.00") && page.contains(">Draft<"), "{page}");
         assert!(!page.contains("http") || page.contains("&quot;http:"), "nothing is loaded from elsewhere: {page}");
+        #[cfg(feature = "pdf")]
+        assert_paper(api, &account).await;
     }
     made(api.key("-a1", "ci", None).await);
     made(api.admit("-a1", "ci", &[lease("l", "s", 1, 1_024, HOUR_S)]).await);

@@ -70,6 +70,28 @@ fn a_draft_of_nothing_says_so() {
     insta::assert_snapshot!("draft_pdf", pages::text(&pages::file(&drawn, &nobody, "empty")));
 }
 
+#[test]
+fn a_font_file_that_is_none_is_refused_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("font.ttf");
+    let serve = || {
+        let database = format!("sqlite:{}", folder.path().join("x.db").display());
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_runtab"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--database", &database])
+            .env("RUNTAB_INVOICE_FONT_FILES", &file)
+            .output()
+            .unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (done, said) = serve();
+    assert!(!done && said.contains("can't read the font") && said.contains("font.ttf"), "{said}");
+    if cfg!(feature = "pdf") {
+        std::fs::write(&file, "wOF2").unwrap();
+        let (done, said) = serve();
+        assert!(!done && said.contains("neither a TrueType nor an OpenType font"), "{said}");
+    }
+}
+
 #[cfg(feature = "pdf")]
 mod pages {
     //! What has to hold of the pages of a PDF.
