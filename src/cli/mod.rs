@@ -8,6 +8,7 @@ pub mod close;
 pub mod demo;
 pub mod export;
 pub mod format;
+pub mod invoice;
 pub mod migrate;
 pub mod openapi;
 pub mod replay;
@@ -65,6 +66,8 @@ enum Command {
     Export(export::ExportArgs),
     /// Show a month to its operator: revenue, what was given away, what nobody pays for
     Report(report::ReportArgs),
+    /// Correct final invoices by notes, and record what becomes of them
+    Invoice(invoice::InvoiceArgs),
     /// Compute everything again from the evidence, and say what differs
     Verify(verify::VerifyArgs),
     /// Print the OpenAPI document of the API
@@ -140,6 +143,7 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Close(args) => block_on(close::run(args)),
         Command::Export(args) => block_on(export::run(args)),
         Command::Report(args) => block_on(report::run(args)),
+        Command::Invoice(args) => block_on(invoice::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),
         Command::Openapi => openapi::run(&mut std::io::stdout()),
         Command::Demo(args) => block_on(demo::run(args)),

@@ -3,10 +3,11 @@
 //! Values in, values out. No I/O, no async, no clock (the caller passes `now`), no randomness, no SQL, no serde, no
 //! floating point. Every integer operation is checked; an overflow is a refused input ([`Overflow`]), never a wrap.
 //!
-//! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`curve`], [`meter`],
+//! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`void`], [`curve`],
+//! [`meter`],
 //! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last [`cost`], tables that
-//! add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`] and each
-//! hour's [`charge`]; for operators, [`month_report`] with what is [`unbilled`].
+//! add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`] and each hour's [`charge`],
+//! its [`invoice_life`], and [`note`]s on it; for operators, [`month_report`] with what is [`unbilled`].
 
 pub mod admission;
 pub mod breakdown;
@@ -20,12 +21,14 @@ pub mod free_hours;
 pub mod funds;
 pub mod id;
 pub mod invoice;
+pub mod invoice_life;
 pub mod invoice_line;
 pub mod lease;
 pub mod limits;
 pub mod meter;
 pub mod money;
 pub mod month_report;
+pub mod note;
 pub mod rate_card;
 pub mod sample;
 pub mod sample_page;
@@ -36,5 +39,6 @@ pub mod time;
 pub mod unbilled;
 pub mod units;
 pub mod usage;
+pub mod void;
 
 pub use checked::Overflow;

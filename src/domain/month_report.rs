@@ -11,6 +11,7 @@ use super::cost::{Amounts, Priced};
 use super::id::{AccountId, KeyId};
 use super::invoice::{Invoice, Item};
 use super::money::{Cost, Micros};
+use super::note::{Note, after_notes};
 use super::time::Month;
 use super::unbilled::Cause;
 
@@ -133,6 +134,10 @@ pub struct MonthReport {
     pub before: Micros,
     /// What is due on all invoices, in cents.
     pub due_cents: i64,
+    /// Credit notes and debit notes on the month's invoices, whenever they were issued.
+    pub notes: u64,
+    /// What the totals come to after these notes.
+    pub corrected: Micros,
     /// By account: the highest total first.
     pub accounts: Vec<AccountRow>,
     /// By month of use.
@@ -154,6 +159,8 @@ pub struct MonthReport {
 pub struct AccountFacts {
     /// Its invoice.
     pub invoice: Invoice,
+    /// Notes on it.
+    pub notes: Vec<Note>,
     /// That of the month before, if there is one.
     pub before: Option<Invoice>,
     /// Free time granted in the month, in milliseconds.
@@ -190,6 +197,8 @@ impl MonthTally {
             total: Micros::ZERO,
             before: Micros::ZERO,
             due_cents: 0,
+            notes: 0,
+            corrected: Micros::ZERO,
             accounts: Vec::new(),
             late: Vec::new(),
             given: Given::default(),
@@ -206,6 +215,9 @@ impl MonthTally {
     pub fn add(&mut self, facts: AccountFacts) -> Result<(), Overflow> {
         let account = facts.invoice.account.clone();
         self.add_invoice(&facts.invoice, facts.before.as_ref())?;
+        self.report.notes = self.report.notes.saturating_add(u64::try_from(facts.notes.len()).map_err(|_| Overflow)?);
+        let corrected = after_notes(facts.invoice.total, &facts.notes)?;
+        self.report.corrected = self.report.corrected.plus(corrected)?;
         let given = &mut self.report.given;
         given.free_ms = add(given.free_ms, facts.free_ms)?;
         given.credit = given.credit.plus(facts.credit)?;

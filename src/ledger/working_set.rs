@@ -15,7 +15,7 @@ use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
 use crate::domain::lease::{HourTotals, Lease};
 use crate::domain::limits::DayTotals;
 use crate::domain::rate_card::{PriceBook, RateCard, RateCardEntry};
-use crate::domain::sample::Reading;
+use crate::domain::sample::{Reading, StorageReport};
 use crate::domain::sandbox::Sandbox;
 use crate::domain::storage_meter::{Holders, StoragePoint};
 use crate::domain::time::{Day, Hour, Month, Timestamp};
@@ -87,6 +87,10 @@ pub struct WorkingSet {
     pub draws: BTreeMap<(LeaseKey, Hour), Draws>,
     /// Readings around late samples and early ends, ascending.
     pub readings: BTreeMap<LeaseKey, Vec<Reading>>,
+    /// Voided readings around late samples: they count no more, but stand in their place.
+    pub voided: BTreeMap<LeaseKey, Vec<Reading>>,
+    /// Voided samples at rest, likewise.
+    pub voided_at_rest: BTreeMap<(SandboxKey, i64), Vec<StorageReport>>,
     /// Samples at rest around late ones, ascending.
     pub at_rest: BTreeMap<(SandboxKey, i64), Vec<StoragePoint>>,
     /// Reports of storage around late ones, ascending; only those that count.
@@ -125,6 +129,8 @@ impl WorkingSet {
             hours: BTreeMap::new(),
             draws: BTreeMap::new(),
             readings: BTreeMap::new(),
+            voided: BTreeMap::new(),
+            voided_at_rest: BTreeMap::new(),
             at_rest: BTreeMap::new(),
             storage: BTreeMap::new(),
             holders: BTreeMap::new(),

@@ -3,6 +3,7 @@
 use minijinja::{Environment, Value, context};
 
 use super::annex::Row;
+use super::sheet::{Annex, Sheet};
 use super::{Document, ReportError, sheet};
 
 /// The name ends with `.html`, so that the template engine escapes.
@@ -16,7 +17,12 @@ const CHART_HEIGHT: i64 = 1_000;
 
 /// The page.
 pub fn render(document: &Document<'_>) -> Result<Vec<u8>, ReportError> {
-    page(NAME, TEMPLATE, &values(document)?)
+    draw(&sheet::of(document)?)
+}
+
+/// The page of any sheet.
+pub(super) fn draw(sheet: &Sheet<'_>) -> Result<Vec<u8>, ReportError> {
+    page(NAME, TEMPLATE, &values(sheet))
 }
 
 /// A page from a template; its name ends with `.html`.
@@ -33,8 +39,7 @@ fn row(row: &Row) -> Value {
     context! { of, cpu, list, free, net }
 }
 
-fn values(document: &Document<'_>) -> Result<Value, ReportError> {
-    let sheet = sheet::of(document)?;
+fn values(sheet: &Sheet<'_>) -> Value {
     let lines: Vec<Value> = sheet
         .lines
         .iter()
@@ -47,6 +52,7 @@ fn values(document: &Document<'_>) -> Result<Value, ReportError> {
     let pairs = |pairs: &[(&'static str, String)]| -> Vec<Value> {
         pairs.iter().map(|(name, text)| context! { name => *name, text }).collect()
     };
+    let sums: Vec<Value> = sheet.sums.iter().map(|(name, text)| context! { name, text }).collect();
     let seller = context! {
         logo => sheet.seller.logo(), name => sheet.seller.name.as_str(), address => sheet.seller.address.as_str(),
         tax_id => sheet.seller.tax_id.as_str(), footer => sheet.seller.footer.as_str(),
@@ -55,26 +61,28 @@ fn values(document: &Document<'_>) -> Result<Value, ReportError> {
         let rows = |rows: &[Row]| -> Vec<Value> { rows.iter().map(row).collect() };
         context! { days => rows(&annex.days), sandboxes => rows(&annex.sandboxes), total => row(&annex.total) }
     });
-    Ok(context! {
+    context! {
         heading => sheet.heading,
         mark => sheet.mark,
         month => sheet.month.as_str(),
         to => sheet.to.as_str(),
-        account => document.invoice.account.as_str(),
+        account => sheet.account,
+        call => sheet.call.as_str(),
         facts => pairs(&sheet.facts),
         lines,
         nothing => sheet.nothing.as_str(),
         seller,
-        sums => pairs(&sheet.sums),
+        sums,
+        due_name => sheet.due_name,
         due => sheet.due.as_str(),
         notes => pairs(&sheet.notes),
-        chart => chart(document),
+        chart => sheet.annex.as_ref().and_then(chart),
         annex,
-    })
+    }
 }
 
-fn chart(document: &Document<'_>) -> Option<Value> {
-    let chart = sheet::chart(document, CHART_WIDTH, CHART_HEIGHT)?;
+fn chart(annex: &Annex<'_>) -> Option<Value> {
+    let chart = annex.chart(CHART_WIDTH, CHART_HEIGHT)?;
     let bars: Vec<Value> = chart
         .bars
         .iter()
@@ -84,7 +92,6 @@ fn chart(document: &Document<'_>) -> Option<Value> {
             context! { x, width, net, free, top, above => top.saturating_sub(free), title => bar.title.as_str() }
         })
         .collect();
-    let ticks: Vec<Value> =
-        sheet::ticks(document.invoice.month, CHART_WIDTH).into_iter().map(|(date, x)| context! { date, x }).collect();
+    let ticks: Vec<Value> = annex.ticks(CHART_WIDTH).into_iter().map(|(date, x)| context! { date, x }).collect();
     Some(context! { width => CHART_WIDTH, height => CHART_HEIGHT, bars, ticks, most => chart.most })
 }

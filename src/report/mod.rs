@@ -6,6 +6,7 @@ pub mod csv;
 pub mod focus;
 pub mod html;
 pub mod month;
+pub mod note;
 #[cfg(feature = "pdf")]
 pub mod pdf;
 mod sheet;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use crate::domain::Overflow;
 use crate::domain::breakdown::Breakdown;
 use crate::domain::invoice::{Invoice, Item, Line, Status, decimal};
+use crate::domain::tax::TaxRate;
 use crate::domain::time::{Day, Month};
 
 /// Microdollars in a dollar.
@@ -155,7 +157,7 @@ pub(crate) fn status_word(invoice: &Invoice) -> &'static str {
 }
 
 /// A line as people read it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
     /// What it is.
     pub(crate) title: String,
@@ -219,12 +221,16 @@ fn shown_line(invoice: &Invoice, line: &Line) -> Result<Shown, Overflow> {
     Ok(Shown { title, detail, quantity, price, amount })
 }
 
+/// A tax rate in percent: `19.00`.
+pub(crate) fn percent(rate: TaxRate) -> String {
+    let bps = rate.bps().unsigned_abs();
+    format!("{}.{:02}", bps.div_euclid(100), bps.rem_euclid(100))
+}
+
 /// What is behind a line of money alone: the grant, or the rate of a tax and what it is of.
 fn money_detail(line: &Line) -> String {
     if let Some(taxed) = line.taxed {
-        let bps = taxed.rate.bps().unsigned_abs();
-        let percent = format!("{}.{:02}", bps.div_euclid(100), bps.rem_euclid(100));
-        return format!("{percent} % of {}", grouped(taxed.base.count()));
+        return format!("{} % of {}", percent(taxed.rate), grouped(taxed.base.count()));
     }
     line.credit.as_ref().map(|grant| format!("grant {grant}")).unwrap_or_default()
 }

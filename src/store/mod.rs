@@ -74,6 +74,7 @@ mod leases;
 mod lists;
 mod migrate;
 mod months;
+mod notes;
 mod pages;
 mod rate_cards;
 mod read;
@@ -84,6 +85,7 @@ mod save;
 mod statement;
 mod sums;
 mod tokens;
+mod voids;
 
 pub mod changes;
 pub mod shapes;
@@ -230,6 +232,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         lists::STATEMENTS,
         migrate::STATEMENTS,
         months::STATEMENTS,
+        notes::STATEMENTS,
         pages::STATEMENTS,
         rate_cards::STATEMENTS,
         reports::STATEMENTS,
@@ -237,6 +240,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         save::STATEMENTS,
         sums::STATEMENTS,
         tokens::STATEMENTS,
+        voids::STATEMENTS,
     ];
     lists.into_iter().flatten().copied()
 }

@@ -1,6 +1,8 @@
 //! Columns as the core's types: a stored value that does not parse is corrupt.
 
-use crate::domain::id::{AccountId, ExtendId, GrantId, HostId, KeyId, LeaseId, RateCardId, SandboxId, TokenId};
+use crate::domain::id::{
+    AccountId, EventId, ExtendId, GrantId, HostId, KeyId, LeaseId, NoteId, RateCardId, SandboxId, TokenId, VoidId,
+};
 use crate::domain::lease::HourTotals;
 use crate::domain::limits::DayTotals;
 use crate::domain::money::Micros;
@@ -31,7 +33,7 @@ macro_rules! ids {
     })* };
 }
 
-ids!(AccountId, ExtendId, GrantId, HostId, KeyId, LeaseId, RateCardId, SandboxId, TokenId);
+ids!(AccountId, EventId, ExtendId, GrantId, HostId, KeyId, LeaseId, NoteId, RateCardId, SandboxId, TokenId, VoidId);
 
 impl Row {
     /// An id.

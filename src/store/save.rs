@@ -18,7 +18,7 @@ macro_rules! mutable {
         settles_at int, settled_at int, last_at int, last_epoch int, last_cpu_usage_us int, last_memory_mib int,
         last_storage_mib int, minute int, minute_used_us int, minute_run_ms int, open_hour int, run_ms int,
         cpu_used_us int, cpu_us int, memory_mib_ms int, storage_mib_ms int, free_ms int, free_cpu_us int,
-        free_memory_mib_ms int, page_bytes bytes, page_next_number int"
+        free_memory_mib_ms int, page_bytes bytes, page_next_number int, voided_until int"
     };
 }
 
@@ -63,6 +63,8 @@ impl Tx {
         self.save_leases(changes).await?;
         self.save_sandboxes(changes).await?;
         self.save_pages(changes).await?;
+        self.save_voids(changes).await?;
+        self.save_notes(changes).await?;
         self.save_hours(changes).await?;
         self.save_draws(changes).await?;
         self.save_days(changes).await?;
@@ -126,6 +128,6 @@ fn write_mutable<'a>(rows: &mut Rows<'a>, lease: &'a Lease) -> Answer<()> {
     rows.opt_int(minute.map(|open| Minute::index(open.minute))).opt_int(minute.map(|open| open.used_us));
     rows.opt_int(minute.map(|open| open.run_ms)).opt_int(lease.open_hour.map(|open| Hour::index(open.hour)));
     rows.hour_totals(&lease.open_hour.map_or_else(HourTotals::default, |open| open.totals))?;
-    rows.bytes(&lease.page.bytes).int(lease.page.next_number);
+    rows.bytes(&lease.page.bytes).int(lease.page.next_number).opt_int(lease.voided_until.map(Timestamp::ms));
     Ok(())
 }

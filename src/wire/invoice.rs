@@ -3,6 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::note::InvoiceLife;
 use super::schema::{
     DayText, Decimal, Id, MicrosCount, MonthText, PriceCount, Quantity, SignedMicrosCount, TaxRateBps, TimeText,
 };
@@ -13,6 +14,7 @@ use crate::domain::id::GrantId;
 use crate::domain::invoice::{self, Status, Used, decimal};
 use crate::domain::money::PriceMicros;
 use crate::ledger::close::ClosedMonth;
+use crate::ledger::notes::Afterlife;
 
 /// Whether an invoice can still change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -168,6 +170,10 @@ pub struct Invoice {
     /// The total, rounded half up to cents.
     #[schema(value_type = MicrosCount)]
     pub amount_due_cents: i64,
+    /// What became of it after it was final; absent while nothing has. The rest never changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub life: Option<InvoiceLife>,
 }
 
 impl Invoice {
@@ -193,7 +199,14 @@ impl Invoice {
             credit_draws: invoice.draws.iter().map(CreditDraw::from).collect(),
             total_micros: invoice.total.count(),
             amount_due_cents: invoice.due_cents(),
+            life: None,
         })
+    }
+
+    /// The same with what became of it.
+    pub fn with_life(invoice: &invoice::Invoice, life: Option<&Afterlife>) -> Result<Self, Overflow> {
+        let life = life.map(|life| InvoiceLife::new(invoice.total, life)).transpose()?;
+        Ok(Self { life, ..Self::new(invoice)? })
     }
 }
 

@@ -130,6 +130,10 @@ pub struct MonthReport {
     pub before_micros: i64,
     /// The sum of their amounts due.
     pub amount_due_cents: i64,
+    /// Credit notes and debit notes on them, whenever they were issued.
+    pub notes: u64,
+    /// The sum of their totals after these notes.
+    pub corrected_total_micros: i64,
     /// By item.
     pub resources: Vec<Item>,
     /// By account: the highest total first.
@@ -208,6 +212,8 @@ impl MonthReport {
             total_micros: report.total.count(),
             before_micros: report.before.count(),
             amount_due_cents: report.due_cents,
+            notes: report.notes,
+            corrected_total_micros: report.corrected.count(),
             resources: report.items.iter().map(item).collect::<Result<_, _>>()?,
             accounts: report.accounts.iter().map(account).collect(),
             late: report.late.iter().map(late).collect(),

@@ -21,6 +21,7 @@ use crate::http::problem::{Answer, Failure};
 use crate::ledger::command::CommandError;
 use crate::report::ReportError;
 use crate::report::focus::{FocusFile, Format};
+use crate::wire::time::show_month;
 
 /// Most rows of a file that is made within a request; `runtab export` has no bound.
 const ROWS_MAX: u64 = 1_000_000;
@@ -77,7 +78,7 @@ pub(super) async fn send(state: &Shared, account: &AccountId, month: Month, form
     let head = [
         (CONTENT_TYPE, content_type.to_owned()),
         (CONTENT_LENGTH, length.to_string()),
-        disposition("attachment", account, month, end),
+        disposition("attachment", account, &show_month(month), end),
     ];
     Ok((head, Body::new(body)).into_response())
 }

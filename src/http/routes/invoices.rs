@@ -10,7 +10,6 @@ use super::{PageParams, focus, ok};
 use crate::domain::breakdown::Breakdown;
 use crate::domain::id::AccountId;
 use crate::domain::invoice;
-use crate::domain::time::Month;
 use crate::http::Shared;
 use crate::http::auth::{Admin, Reader};
 use crate::http::extract::{AccountPath, List, MonthPath, NoBody, NoQuery, Query};
@@ -26,7 +25,7 @@ use crate::wire::time::show_month;
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "documents what extract::MonthPath reads")]
-struct MonthParams {
+pub(super) struct MonthParams {
     /// The month.
     #[param(value_type = MonthText)]
     month: String,
@@ -39,7 +38,10 @@ pub(in crate::http) async fn list(_: Reader, path: AccountPath, State(state): St
     let list = List { name: "invoices", account: Some(&path.account) };
     let asked = Query::of(&uri, &["limit", "cursor"])?.page(&list)?;
     let found = state.ledger.invoices(&path.account, asked).await?;
-    let items = found.items.iter().map(Invoice::new).collect::<Result<Vec<_>, _>>();
+    let months = found.items.iter().map(|invoice| invoice.month).collect();
+    let lives = state.ledger.afterlives(&path.account, &months).await?;
+    let shown = |invoice: &invoice::Invoice| Invoice::with_life(invoice, lives.get(&invoice.month));
+    let items = found.items.iter().map(shown).collect::<Result<Vec<_>, _>>();
     let items = items.map_err(|error| Failure::internal(&error))?;
     ok(Page { items, next_cursor: found.next.as_deref().map(|key| list.seal(key)) })
 }
@@ -50,26 +52,29 @@ pub(in crate::http) async fn list(_: Reader, path: AccountPath, State(state): St
     params(AccountPath, MonthParams), responses((status = 200, description = "The invoice.", body = Invoice)))]
 pub(in crate::http) async fn get(_: Reader, path: InvoicePath, _: NoQuery, State(state): State<Shared>) -> Answer {
     let (account, month) = (&path.account, path.month);
+    let name = |how: &str, end: &str| disposition(how, account, &show_month(month), end);
     match path.format {
         InvoiceFormat::Json => {
             let invoice = state.ledger.invoice(account, month).await?.ok_or_else(Failure::not_found)?;
-            ok(Invoice::new(&invoice).map_err(|error| Failure::internal(&error))?)
+            let lives = state.ledger.afterlives(account, &[month].into()).await?;
+            let shown = Invoice::with_life(&invoice, lives.get(&month));
+            ok(shown.map_err(|error| Failure::internal(&error))?)
         }
         InvoiceFormat::Csv => {
             let invoice = state.ledger.invoice(account, month).await?.ok_or_else(Failure::not_found)?;
             let made = state.press.run(move || report::csv::render(&invoice)).await?;
-            file(made, "text/csv; charset=utf-8; header=present", disposition("attachment", account, month, "csv"))
+            file(made, "text/csv; charset=utf-8; header=present", name("attachment", "csv"))
         }
         InvoiceFormat::Html => {
             let found = state.ledger.invoice_with_breakdown(account, month).await?;
             let made = drawn(&state, found, report::html::render).await?;
-            file(made, "text/html; charset=utf-8", disposition("inline", account, month, "html"))
+            file(made, "text/html; charset=utf-8", name("inline", "html"))
         }
         #[cfg(feature = "pdf")]
         InvoiceFormat::Pdf => {
             let found = state.ledger.invoice_with_breakdown(account, month).await?;
             let made = drawn(&state, found, report::pdf::render).await?;
-            file(made, "application/pdf", disposition("inline", account, month, "pdf"))
+            file(made, "application/pdf", name("inline", "pdf"))
         }
         InvoiceFormat::Focus(format) => focus::send(&state, account, month, format).await,
     }
@@ -90,7 +95,7 @@ async fn drawn(
 /// Scripts and anything from elsewhere are off: a page of ours needs neither.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-fn file(
+pub(super) fn file(
     bytes: Result<Vec<u8>, ReportError>,
     content_type: &'static str,
     (name, disposition): (HeaderName, String),
@@ -101,9 +106,9 @@ fn file(
 }
 
 /// Under which name a file is kept. An id has no character that a header or a path could trip over but the colon.
-pub(super) fn disposition(how: &str, account: &AccountId, month: Month, end: &str) -> (HeaderName, String) {
+pub(super) fn disposition(how: &str, account: &AccountId, name: &str, end: &str) -> (HeaderName, String) {
     let account = account.as_str().replace(':', "_");
-    (CONTENT_DISPOSITION, format!("{how}; filename=\"{account}-{}.{end}\"", show_month(month)))
+    (CONTENT_DISPOSITION, format!("{how}; filename=\"{account}-{name}.{end}\""))
 }
 
 /// Closes a month and all before it: their invoices become final.

@@ -262,6 +262,7 @@ impl WorkingSet {
             meter: Meter::default(),
             open_hour: None,
             page: OpenPage::default(),
+            voided_until: None,
         };
         self.post_hold(None, &lease)?;
         self.add_lease(lease.clone());
@@ -285,6 +286,7 @@ impl WorkingSet {
                 latest: None,
                 storage: StorageMeter::default(),
                 page: OpenPage::default(),
+                voided_until: None,
             },
         };
         self.reattribute(&mut sandbox, lease)?;

@@ -23,11 +23,12 @@ use crate::domain::id::{AccountId, KeyId};
 use crate::domain::lease::HourTotals;
 use crate::domain::rate_card::{PriceBook, RateCardEntry};
 use crate::domain::time::Day;
+use crate::domain::void::Void;
 use crate::store::shapes::{TokenRecord, TokenRole};
 use crate::store::{StoreError, Tx};
 
 /// Cuts a list that was asked for one more row than wanted, and says where the next page begins.
-fn listed<T>(mut items: Vec<T>, limit: i64, key: impl Fn(&T) -> String) -> Listed<T> {
+pub(super) fn listed<T>(mut items: Vec<T>, limit: i64, key: impl Fn(&T) -> String) -> Listed<T> {
     let limit = usize::try_from(limit).unwrap_or(0);
     let more = items.len() > limit;
     items.truncate(limit);
@@ -36,7 +37,7 @@ fn listed<T>(mut items: Vec<T>, limit: i64, key: impl Fn(&T) -> String) -> Liste
 }
 
 /// One row more than a page has, to know whether there is a next one.
-fn one_more(page: &Page) -> i64 {
+pub(super) fn one_more(page: &Page) -> i64 {
     page.limit.saturating_add(1)
 }
 
@@ -56,7 +57,7 @@ impl Ledger {
     }
 
     /// A snapshot for a report of what belongs to an account; not found when there is none of that id.
-    async fn snapshot_of(&self, account: &AccountId) -> Answer<Tx> {
+    pub(super) async fn snapshot_of(&self, account: &AccountId) -> Answer<Tx> {
         let mut tx = self.report().await?;
         match tx.accounts(&[account.clone()].into()).await.map_err(told)?.pop() {
             Some(_) => Ok(tx),
@@ -116,6 +117,13 @@ impl Ledger {
         let mut found: Vec<GrantView> = hours.into_iter().map(GrantView::Time).chain(credits).collect();
         found.sort_by(|left, right| left.id().cmp(right.id()));
         Ok(listed(found, page.limit, |grant| grant.id().to_string()))
+    }
+
+    /// Voided samples of an account, by the void's id.
+    pub async fn voids(&self, account: &AccountId, page: Page) -> Answer<Listed<Void>> {
+        let mut tx = self.snapshot_of(account).await?;
+        let found = tx.list_voids(account, page.after.as_deref(), one_more(&page)).await.map_err(told)?;
+        Ok(listed(found, page.limit, |void| void.id.to_string()))
     }
 
     /// Rate cards: the default ones by day, then those of accounts. The first is `list`, which is in the settings.

@@ -63,6 +63,7 @@ impl Ledger {
     ) -> Result<AccountFacts, StoreError> {
         let book = self.book(tx, &owner.id).await?;
         let invoice = self.read_invoice(tx, owner, month).await?;
+        let notes = tx.notes_of_invoices(&owner.id, &[month].into()).await?;
         let before = match month.index().checked_sub(1).and_then(Month::from_index) {
             Some(before) => Some(self.read_invoice(tx, owner, before).await?),
             None => None,
@@ -80,7 +81,7 @@ impl Ledger {
         let keys = keys(tx, &owner.id, &book, month).await?;
         let unbilled = unbilled_time(tx, &owner.id, &book, month, now).await?;
         let refusals = tx.refusals(&owner.id, month.span()).await?;
-        Ok(AccountFacts { invoice, before, free_ms, credit, keys, unbilled, refusals })
+        Ok(AccountFacts { invoice, notes, before, free_ms, credit, keys, unbilled, refusals })
     }
 }
 

@@ -7,7 +7,7 @@ use super::{Difference, Verified};
 use crate::domain::credit::{Credit, CreditBook};
 use crate::domain::customer::Account;
 use crate::domain::free_hours::Grant;
-use crate::domain::id::{GrantId, KeyId, LeaseId};
+use crate::domain::id::{GrantId, KeyId, LeaseId, SandboxId};
 use crate::domain::invoice::{Head, Invoice, Status};
 use crate::domain::lease::{HourTotals, Lease};
 use crate::domain::limits::DayTotals;
@@ -37,6 +37,8 @@ pub(super) struct Check<'a> {
     sum: &'a mut Verified,
     differences: Differences,
     grants: BTreeMap<GrantId, Grant>,
+    /// Samples that count no more: by sandbox, life, lease and instant.
+    voids: BTreeSet<(SandboxId, i64, Option<LeaseId>, Timestamp)>,
     drawn_ms: BTreeMap<GrantId, i64>,
     /// By day, the start of the latest hour that free time did not pay for in full.
     lacking: BTreeMap<Day, Timestamp>,
@@ -79,6 +81,7 @@ impl<'a> Check<'a> {
             sum,
             differences: Differences::new(account.id.clone()),
             grants: BTreeMap::new(),
+            voids: BTreeSet::new(),
             drawn_ms: BTreeMap::new(),
             lacking: BTreeMap::new(),
             days: BTreeMap::new(),
@@ -105,6 +108,8 @@ impl<'a> Check<'a> {
 
     pub(super) async fn run(&mut self, tx: &mut Tx) -> Result<(), StoreError> {
         let grants = tx.list_grants(&self.account.id, None, ROWS_MAX).await?;
+        let voids = tx.voids_of(&self.account.id).await?;
+        self.voids = voids.into_iter().map(|void| (void.sandbox, void.life, void.lease, void.at)).collect();
         self.grants = grants.into_iter().map(|grant| (grant.id.clone(), grant)).collect();
         let mut after = None;
         loop {
@@ -181,12 +186,29 @@ impl<'a> Check<'a> {
         for lease in leases {
             samples = samples.saturating_add(evidence.take(&lease.page.bytes, Some(lease))?);
         }
+        self.leave_out_voids(sandbox, &mut evidence);
         for readings in evidence.readings.values_mut() {
             readings.sort_by_key(|reading| reading.at);
             readings.dedup_by_key(|reading| reading.at);
         }
         self.sum.samples = self.sum.samples.saturating_add(samples);
         Ok(evidence)
+    }
+
+    fn leave_out_voids(&self, sandbox: &Sandbox, evidence: &mut Evidence) {
+        if self.voids.is_empty() {
+            return;
+        }
+        let counts = |lease: Option<&LeaseId>, at: Timestamp| {
+            !self.voids.contains(&(sandbox.id.clone(), sandbox.life, lease.cloned(), at))
+        };
+        for (lease, readings) in &mut evidence.readings {
+            readings.retain(|reading| counts(Some(lease), reading.at));
+        }
+        evidence.reports.retain(|point| match &point.by {
+            Reporter::AtRest => counts(None, point.at),
+            Reporter::Lease(_, lease) => counts(Some(lease), point.at),
+        });
     }
 
     /// A lease's hours, its draws, and what it holds.

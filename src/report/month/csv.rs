@@ -57,6 +57,8 @@ fn figures(report: &MonthReport) -> Result<Vec<Figure<'_>>, ReportError> {
     }
     let (amount, before) = (Some(report.total.count()), Some(report.before.count()));
     figures.push(Figure { section: "total", amount, before, ..Figure::default() });
+    let (quantity, amount) = (report.notes.to_string(), Some(report.corrected.count()));
+    figures.push(Figure { section: "after_notes", quantity, unit: "notes", amount, ..Figure::default() });
     for row in &report.accounts {
         let (amount, before) = (Some(row.total.count()), Some(row.before.count()));
         let (account, name) = (row.account.as_str(), row.name.as_str());

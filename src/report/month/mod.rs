@@ -62,13 +62,18 @@ fn change(now: i64, before: i64) -> (String, String) {
 pub fn summary(report: &MonthReport) -> Vec<(&'static str, String)> {
     let (off, percent) = change(report.total.count(), report.before.count());
     let status = if report.closed { "closed, all invoices final" } else { "not closed: as it stands now" };
-    vec![
+    let mut facts = vec![
         ("Month", format!("{} ({status})", month_words(report.month))),
         ("Invoices", with_commas(&report.invoices.to_string())),
         ("Revenue", format!("USD {}", grouped(report.total.count()))),
         ("Month before", format!("USD {}  {off}  {percent}", grouped(report.before.count())).trim_end().to_owned()),
         ("Amounts due", format!("USD {}", with_commas(&dollars_of_cents(report.due_cents)))),
-    ]
+    ];
+    if report.notes > 0 {
+        let count = with_commas(&report.notes.to_string());
+        facts.push(("After notes", format!("USD {}  ({count})", grouped(report.corrected.count()))));
+    }
+    facts
 }
 
 /// The tables. At most `rows_max` rows by account are shown; all others are bounded.

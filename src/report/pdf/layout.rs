@@ -5,9 +5,9 @@
     reason = "places on a sheet are at most some ten thousand, and texts are bounded where they come in"
 )]
 
+use super::super::ReportError;
 use super::super::annex::Row;
-use super::super::sheet::{self, Annex, Sheet};
-use super::super::{Document, ReportError};
+use super::super::sheet::{Annex, Sheet};
 use super::fonts::Weight;
 use super::paper::{HEIGHT, INNER, Mark, Paper, SIDE, Stand, leading};
 use super::table::{Cells, Column, Table};
@@ -46,14 +46,14 @@ const fn shares(of: &'static str) -> [Column; 5] {
 }
 
 /// All of it.
-pub(super) fn lay_out(paper: &mut Paper<'_>, sheet: &Sheet<'_>, document: &Document<'_>) -> Result<(), ReportError> {
+pub(super) fn lay_out(paper: &mut Paper<'_>, sheet: &Sheet<'_>) -> Result<(), ReportError> {
     head(paper, sheet)?;
     lines(paper, sheet)?;
     sums(paper, sheet)?;
     notes(paper, sheet)?;
     if let Some(annex) = &sheet.annex {
         paper.turn();
-        chart(paper, document)?;
+        chart(paper, annex)?;
         table(paper, "Cost by day", &shares("Day"), &annex.days, annex)?;
         paper.skip(2_000);
         // A table that only begins on a page is hard to read: its heading and a few rows have to fit.
@@ -61,7 +61,7 @@ pub(super) fn lay_out(paper: &mut Paper<'_>, sheet: &Sheet<'_>, document: &Docum
         heading(paper, "Cost by sandbox")?;
         table(paper, "Cost by sandbox", &shares("Sandbox"), &annex.sandboxes, annex)?;
     }
-    footers(paper, sheet, document)
+    footers(paper, sheet)
 }
 
 /// Who sends it and what it is; who gets it, number and date, and what is due.
@@ -113,7 +113,7 @@ fn addressee(paper: &mut Paper<'_>, sheet: &Sheet<'_>) -> Result<(), ReportError
     let due = Style { weight: Weight::Semibold, size: 1_500, colour: INK };
     let (box_top, height) = (paper.y, 3_400);
     paper.mark(Mark::Rect { x: SIDE, y: box_top, width: INNER, height, radius: 500, colour: WASH });
-    paper.text("Amount due", BODY, (SIDE + 1_400, box_top + 1_070, left), Stand::Left)?;
+    paper.text(sheet.due_name, BODY, (SIDE + 1_400, box_top + 1_070, left), Stand::Left)?;
     paper.text(&sheet.due, due, (SIDE, box_top + 650, INNER - 1_400), Stand::Right)?;
     paper.skip(height + 1_600);
     Ok(())
@@ -153,7 +153,7 @@ fn sums(paper: &mut Paper<'_>, sheet: &Sheet<'_>) -> Result<(), ReportError> {
     paper.skip(200);
     paper.rule(x, width, 100, INK);
     paper.skip(600);
-    paper.text("Amount due", due, (x, paper.y, width), Stand::Left)?;
+    paper.text(sheet.due_name, due, (x, paper.y, width), Stand::Left)?;
     paper.y = paper.text(&sheet.due, due, (x, paper.y, width), Stand::Right)?;
     Ok(())
 }
@@ -173,10 +173,10 @@ fn notes(paper: &mut Paper<'_>, sheet: &Sheet<'_>) -> Result<(), ReportError> {
     Ok(())
 }
 
-fn chart(paper: &mut Paper<'_>, document: &Document<'_>) -> Result<(), ReportError> {
+fn chart(paper: &mut Paper<'_>, annex: &Annex<'_>) -> Result<(), ReportError> {
     heading(paper, "Cost by day")?;
     let height = 9_000;
-    let Some(chart) = sheet::chart(document, INNER, height) else { return Ok(()) };
+    let Some(chart) = annex.chart(INNER, height) else { return Ok(()) };
     let most = format!("Highest day: USD {} at list price", chart.most);
     let freed = chart.bars.iter().any(|bar| bar.free > 0);
     let text = if freed { format!("{most}. Pale: paid by free hours.") } else { most };
@@ -193,7 +193,7 @@ fn chart(paper: &mut Paper<'_>, document: &Document<'_>) -> Result<(), ReportErr
     paper.rule(SIDE, INNER, 75, INK);
     paper.skip(300);
     let style = Style { size: 700, ..SMALL };
-    for (date, x) in sheet::ticks(document.invoice.month, INNER) {
+    for (date, x) in annex.ticks(INNER) {
         let line = paper.setter.line(&date.to_string(), style)?;
         let from = SIDE.saturating_add(x).saturating_sub(line.width / 2);
         paper.put(vec![line], from, paper.y, 0, Stand::Left);
@@ -207,7 +207,7 @@ fn table(
     caption: &str,
     columns: &[Column; 5],
     rows: &[Row],
-    annex: &Annex,
+    annex: &Annex<'_>,
 ) -> Result<(), ReportError> {
     let style = Style { size: 800, ..BODY };
     let table = Table { x: SIDE, columns, style, caption };
@@ -225,9 +225,8 @@ fn table(
 }
 
 /// What stands at the foot of every page: which document this is, and which page of how many.
-fn footers(paper: &mut Paper<'_>, sheet: &Sheet<'_>, document: &Document<'_>) -> Result<(), ReportError> {
-    let number = document.invoice.number().map_or_else(|| sheet.month.clone(), |number| number.to_string());
-    let text = format!("{} {number}", sheet.heading);
+fn footers(paper: &mut Paper<'_>, sheet: &Sheet<'_>) -> Result<(), ReportError> {
+    let text = format!("{} {}", sheet.heading, sheet.call);
     let count = paper.pages.len();
     let name = paper.setter.fit(&sheet.to, SMALL, INNER / 2)?;
     let notice = "□ stands for a character that this document has no letter shape for; it is whole when copied.";

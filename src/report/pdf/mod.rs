@@ -17,27 +17,22 @@ use paper::Paper;
 use text::Typesetter;
 
 use super::sheet::{self, Sheet};
-use super::{Document, ReportError, show_month};
-use crate::domain::invoice::Status;
+use super::{Document, ReportError};
 
 /// The file.
 pub fn render(document: &Document<'_>) -> Result<Vec<u8>, ReportError> {
-    let sheet = sheet::of(document)?;
-    let mut paper = Paper::new(Typesetter::new(Fonts::load(&document.seller.fonts)?));
-    layout::lay_out(&mut paper, &sheet, document)?;
-    write::write(&paper.pages, &paper.setter.fonts, &about(&sheet, document))
+    draw(&sheet::of(document)?)
 }
 
-fn about(sheet: &Sheet<'_>, document: &Document<'_>) -> write::About {
-    let invoice = document.invoice;
-    let (number, at) = match invoice.status {
-        Status::Final { number, at } => (number.to_string(), at),
-        Status::Draft | Status::Nothing => (sheet.heading.to_lowercase(), invoice.month.span().start),
-    };
-    write::About {
-        title: format!("{} {}, {}", sheet.heading, document.invoice.account, sheet.month),
+/// The file of any sheet.
+pub(super) fn draw(sheet: &Sheet<'_>) -> Result<Vec<u8>, ReportError> {
+    let mut paper = Paper::new(Typesetter::new(Fonts::load(&sheet.seller.fonts)?));
+    layout::lay_out(&mut paper, sheet)?;
+    let about = write::About {
+        title: format!("{} {}, {}", sheet.heading, sheet.call, sheet.account),
         author: sheet.seller.name.clone(),
-        id: format!("{} {} {number}", invoice.account, show_month(invoice.month)),
-        at,
-    }
+        id: format!("{} {} {} {}", sheet.heading, sheet.account, sheet.month, sheet.call),
+        at: sheet.at,
+    };
+    write::write(&paper.pages, &paper.setter.fonts, &about)
 }

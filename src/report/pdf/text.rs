@@ -154,7 +154,7 @@ impl<'a> Typesetter<'a> {
                 for (at, char) in shown.char_indices() {
                     let one =
                         self.measure(shown.get(at..at.saturating_add(char.len_utf8())).unwrap_or_default(), style)?;
-                    if part > 0 && part.saturating_add(one) > width {
+                    if part > 0 && !char.is_whitespace() && part.saturating_add(one) > width {
                         let cut = word.start.saturating_add(at);
                         ranges.push(start..cut);
                         (start, part) = (cut, 0);

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Api, Backend, Engine, HOUR_S, Time, at_rest, done, int, lease, made, on_each_backend, refused, run_sql, sample,
-    time, with,
+    Api, Backend, Engine, HOUR_S, Time, at_once, at_rest, done, int, lease, made, on_each_backend, refused, run_sql,
+    sample, time, with,
 };
 
 on_each_backend!(
@@ -13,6 +13,7 @@ on_each_backend!(
     f3_credit_is_granted_once,
     credit_pays_for_everything_after_free_time,
     credit_lets_an_account_without_a_card_start,
+    a1_concurrent_admissions_on_credit,
     credit_that_paid_too_much_is_given_back,
     m6_credit_pays_late_usage_of_its_days,
     tax_is_shown_and_rounded_once,
@@ -200,6 +201,44 @@ async fn credit_lets_an_account_without_a_card_start(backend: Backend) {
     assert_eq!((int(&body, "needed_micros"), int(&body, "available_micros")), (1_040_000, 520_000));
     engine.set_clock(time("2026-11-12T01:00:00Z")).await;
     refused(api.admit("acme", "ci", &[big("o", 1)]).await, 402, "card_required");
+    engine.assert_verified();
+}
+
+/// Credit for five at worst: of twenty at once through two engines exactly five start, and so it is bit for bit when
+/// the month closes meanwhile.
+async fn a1_concurrent_admissions_on_credit(backend: Backend) {
+    let engine = Engine::start(backend, time("2026-11-30T22:00:00Z")).await;
+    let api = &engine.admin;
+    made(api.account("acme", false).await);
+    made(api.key("acme", "ci", None).await);
+    // 16 vCPU, 16 GiB: beyond the free shape, 520,000 an hour at worst.
+    let big = |id: &str| lease(id, id, 16, 16_384, HOUR_S);
+    credit(api, "promo", 6 * 520_000 + 400_000, "2026-11-01", None).await;
+    // One runs busy in November: its welcome hour pays.
+    made(api.admit("acme", "ci", &[big("first")]).await);
+    engine.set_clock(time("2026-11-30T23:00:00Z")).await;
+    api.accepted(&[busy("first", engine.now(), 16)]).await;
+    // Storage is not free: 10 TiB for half an hour take 552,960.
+    api.accepted(&[at_rest("acme", "first", time("2026-11-30T23:00:00Z"), 10_485_760)]).await;
+    engine.set_clock(time("2026-11-30T23:30:00Z")).await;
+    api.accepted(&[at_rest("acme", "first", engine.now(), 0)]).await;
+    engine.set_clock(time("2026-12-01T01:00:00Z")).await;
+    let (second, _process) = engine.beside();
+    let told = at_once(21, |caller| {
+        let api = if caller % 2 == 0 { api.clone() } else { second.clone() };
+        let asked = big(&format!("l-{caller}"));
+        async move {
+            if caller == 7 {
+                close(&api, "2026-11").await;
+                return 0;
+            }
+            let (status, body) = api.admit("acme", "ci", &[asked]).await;
+            assert!(status == 201 || body["code"] == "credit_exhausted", "{body}");
+            status
+        }
+    })
+    .await;
+    assert_eq!(told.iter().filter(|status| **status == 201).count(), 5, "{told:?}");
     engine.assert_verified();
 }
 

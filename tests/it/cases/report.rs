@@ -135,7 +135,15 @@ async fn a_month_adds_up_in_every_format(backend: Backend) {
         month["refusals"][0],
         json!({"account": "acme", "key": "capped", "code": "spending_limit_reached", "count": 3})
     );
+    assert_eq!((int(&month, "notes"), int(&month, "corrected_total_micros")), (0, sums.0));
     check_other_formats(&engine, &month);
+    // A note on one of the invoices changes none of it, and is shown beside it.
+    let note = json!({"id": "n", "kind": "credit", "reason": "outage", "lines": [{"description": "x", "amount_micros": 40_000}]});
+    made(api.post("/v1/accounts/acme/invoices/2026-02/notes", &note).await);
+    let after: Value = serde_json::from_str(&report(&engine, "2026-02", &["--format", "json"])).unwrap();
+    assert_eq!((int(&after, "notes"), int(&after, "corrected_total_micros")), (1, sums.0 - 40_000));
+    assert_eq!((&after["accounts"], &after["total_micros"]), (&month["accounts"], &month["total_micros"]));
+    assert!(report(&engine, "2026-02", &[]).contains("After notes:  USD 0.250000  (1)"));
 }
 
 /// The same figures as CSV, as a page, and in a terminal.

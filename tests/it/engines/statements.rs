@@ -3,7 +3,7 @@
 use runtab::store::{Options, Store};
 
 /// Statements that are not about given accounts, each with the reason.
-const NAMED: [(&str, &str); 32] = [
+const NAMED: [(&str, &str); 35] = [
     ("open month", "the watermark is one row for all"),
     ("open month, held", "the watermark is one row for all"),
     ("migrations done", "the record of migrations"),
@@ -29,6 +29,9 @@ const NAMED: [(&str, &str); 32] = [
     ("lock invoice numbers", "numbers have no gaps over all accounts"),
     ("next invoice number", "numbers have no gaps over all accounts"),
     ("set next invoice number", "numbers have no gaps over all accounts"),
+    ("lock note numbers", "numbers have no gaps over all accounts"),
+    ("next note number", "numbers have no gaps over all accounts"),
+    ("set next note number", "numbers have no gaps over all accounts"),
     ("count invoices", "an operator's sum"),
     ("lock watermark", "the watermark is one row for all"),
     ("move watermark", "the watermark is one row for all"),

@@ -2,10 +2,11 @@
 
 use runtab::domain::breakdown::Breakdown;
 use runtab::domain::credit::{Credit, CreditBook};
-use runtab::domain::id::{AccountId, GrantId, RateCardId, SandboxId};
+use runtab::domain::id::{AccountId, GrantId, NoteId, RateCardId, SandboxId};
 use runtab::domain::invoice::{Head, Invoice, InvoiceNumber, Status};
 use runtab::domain::lease::HourTotals;
 use runtab::domain::money::{Micros, PriceMicros};
+use runtab::domain::note::{Note, NoteKind, NoteLine, NoteNumber};
 use runtab::domain::rate_card::{PriceBook, RateCard, RateCardEntry};
 use runtab::domain::tax::TaxRate;
 use runtab::domain::time::{Day, Month, Timestamp};
@@ -122,6 +123,25 @@ pub(super) fn long() -> Drawn {
         }
     }
     drawn("Long Lines Ltd", &rows, &entries, Money::default(), Some(1_234_567))
+}
+
+/// A credit note on the usual invoice, with a reason of 2,000 characters.
+pub(super) fn credit_note() -> Note {
+    let invoice = usual("Acme Inc").invoice;
+    let line = |description: &str, micros| NoteLine {
+        description: description.to_owned(),
+        amount: Micros::new(micros).unwrap(),
+    };
+    let lines = vec![line("Outage on 12 November, 14:05 to 15:20", 750_000), line("חשבון", 250_001)];
+    let reason: String = "We could not start sandboxes for an hour and a quarter; this gives back what was promised. "
+        .repeat(23)
+        .chars()
+        .take(2_000)
+        .collect();
+    let number = NoteNumber::new(NoteKind::Credit, 7).unwrap();
+    let at = Timestamp::from_ms(1_764_806_400_000 + 32_000_000_000).unwrap();
+    let id = NoteId::parse("n-7").unwrap();
+    Note::on(&invoice, InvoiceNumber::new(42).unwrap(), number, id, reason, lines, at).unwrap()
 }
 
 /// A draft of a month in which nothing was used.

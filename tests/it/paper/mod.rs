@@ -8,10 +8,10 @@ mod fixture;
 
 use std::fmt::Write as _;
 
-use runtab::report::{Document, Seller, csv, html};
+use runtab::report::{Document, Seller, csv, html, note};
 use runtab::wire;
 
-use fixture::{Drawn, empty, long, seller, usual};
+use fixture::{Drawn, credit_note, empty, long, seller, usual};
 
 /// Keeps a file to be looked at.
 fn keep(name: &str, bytes: &[u8]) {
@@ -56,6 +56,22 @@ fn golden_invoice_of_a_usual_month() {
     insta::assert_snapshot!("invoice_html", text_of(&page(&drawn, &seller, "usual")));
     #[cfg(feature = "pdf")]
     insta::assert_snapshot!("invoice_pdf", pages::text(&pages::file(&drawn, &seller, "usual")));
+}
+
+#[test]
+fn golden_credit_note() {
+    let (note, seller) = (credit_note(), seller());
+    let page = note::page(&note, &seller).unwrap();
+    keep("note.html", &page);
+    insta::assert_snapshot!("note_csv", String::from_utf8(note::csv(&note).unwrap()).unwrap());
+    insta::assert_snapshot!("note_html", text_of(&String::from_utf8(page).unwrap()));
+    #[cfg(feature = "pdf")]
+    {
+        let paper = note::paper(&note, &seller).unwrap();
+        keep("note.pdf", &paper);
+        assert_eq!(note::paper(&note, &seller).unwrap(), paper);
+        insta::assert_snapshot!("note_pdf", pages::text(&paper));
+    }
 }
 
 #[test]

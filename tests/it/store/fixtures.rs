@@ -125,6 +125,7 @@ pub(crate) fn lease(account: &str, id: &str, sandbox: &str) -> Lease {
         meter: Meter::default(),
         open_hour: None,
         page: OpenPage::default(),
+        voided_until: None,
     }
 }
 
@@ -172,6 +173,7 @@ pub(crate) fn full_lease(account: &str, id: &str, sandbox: &str) -> Lease {
             totals: HourTotals { usage: all, free_ms: most, free },
         }),
         page: OpenPage { bytes: (0..=255).collect(), next_number: i64::MAX },
+        voided_until: Some(Timestamp::MAX),
         ..lease(account, id, sandbox)
     }
 }
@@ -188,6 +190,7 @@ pub(crate) fn sandbox(account: &str, id: &str, life: i64, created_at: i64) -> Sa
         latest: None,
         storage: StorageMeter::default(),
         page: OpenPage::default(),
+        voided_until: None,
     }
 }
 
@@ -202,6 +205,7 @@ pub(crate) fn full_sandbox(account: &str, id: &str, by: Reporter) -> Sandbox {
             open_hour: Some(StorageHour { hour: hour(9), key: key_id("k2"), mib_ms: i128::from(i64::MAX) }),
         },
         page: OpenPage { bytes: vec![0, 255], next_number: 3 },
+        voided_until: Some(at(7)),
         ..sandbox(account, id, i64::MAX, 0)
     }
 }
