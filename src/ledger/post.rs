@@ -29,6 +29,9 @@ impl WorkingSet {
             if late {
                 self.late.push((lease.account.clone(), day, net));
             }
+            if let Some(book) = self.books.get(&lease.account) {
+                self.repriced = self.repriced.plus(book.repriced(day, net, lease.created_at)?)?;
+            }
         }
         Ok(())
     }

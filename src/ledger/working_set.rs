@@ -14,6 +14,7 @@ use crate::domain::free_hours::{Draws, Grant, sort_for_drawing};
 use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
 use crate::domain::lease::{HourTotals, Lease};
 use crate::domain::limits::DayTotals;
+use crate::domain::money::Cost;
 use crate::domain::rate_card::{PriceBook, RateCard, RateCardEntry};
 use crate::domain::sample::{Reading, StorageReport};
 use crate::domain::sandbox::Sandbox;
@@ -99,6 +100,8 @@ pub struct WorkingSet {
     pub holders: BTreeMap<(SandboxKey, i64), Holders>,
     /// Usage that corrections added, by account and day of use: late samples.
     pub late: Vec<(AccountId, Day, Usage)>,
+    /// What cards that were not known when leases were admitted add to what they cost.
+    pub repriced: Cost,
     /// What is to be saved.
     pub changes: Changes,
 }
@@ -135,6 +138,7 @@ impl WorkingSet {
             storage: BTreeMap::new(),
             holders: BTreeMap::new(),
             late: Vec::new(),
+            repriced: Cost::ZERO,
             changes: Changes::default(),
         }
     }

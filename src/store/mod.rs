@@ -178,6 +178,14 @@ impl Store {
         Ok(Tx { connection, wait: self.wait, locked_at: None })
     }
 
+    /// All rows of one statement, outside of any transaction: it sees what is committed when it begins.
+    async fn ask(&self, statement: &'static Statement, rows: &Rows<'_>) -> Answer<Vec<Row>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        within(self.wait, self.backend.ask(statement, rows)).await
+    }
+
     /// Whether several can write at once, so that each lane may have a worker of its own.
     #[must_use]
     pub fn is_shared(&self) -> bool {
