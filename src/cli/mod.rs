@@ -8,11 +8,13 @@ pub mod bench;
 pub mod close;
 pub mod demo;
 pub mod evidence;
+pub mod export;
 pub mod format;
 pub mod invoice;
 pub mod migrate;
 pub mod openapi;
 pub mod replay;
+pub mod report;
 pub mod serve;
 pub mod token;
 pub mod verify;
@@ -62,6 +64,10 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     /// Close a month: make its invoices final
     Close(close::CloseArgs),
+    /// Write a month's bills of all accounts, hour by hour, for cost tools (FOCUS)
+    Export(export::ExportArgs),
+    /// Show a month to its operator: revenue, what was given away, what nobody pays for
+    Report(report::ReportArgs),
     /// Correct final invoices by notes, and record what becomes of them
     Invoice(invoice::InvoiceArgs),
     /// Compute everything again from the evidence, and say what differs
@@ -141,6 +147,8 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Token(args) => block_on(token::run(args)),
         Command::Migrate(args) => block_on(migrate::run(args)),
         Command::Close(args) => block_on(close::run(args)),
+        Command::Export(args) => block_on(export::run(args)),
+        Command::Report(args) => block_on(report::run(args)),
         Command::Invoice(args) => block_on(invoice::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),
         Command::Archive(args) => block_on(archive::run(args)),

@@ -51,6 +51,7 @@ pub struct VerifyArgs {
     common: Common,
 }
 
+/// Reads an account's id of the command line.
 pub(super) fn account(text: &str) -> Result<AccountId, String> {
     AccountId::parse(text).map_err(|bad| bad.to_string())
 }

@@ -5,11 +5,13 @@
 //!
 //! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`void`], [`curve`],
 //! [`meter`], [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last
-//! [`cost`], tables that add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`], its
-//! [`invoice_life`], [`note`]s on it, and its [`proof`].
+//! [`cost`], tables that add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`] and each hour's
+//! [`charge`], its [`invoice_life`], [`note`]s on it, and its [`proof`]; for operators, [`month_report`] with what is
+//! [`unbilled`].
 
 pub mod admission;
 pub mod breakdown;
+pub mod charge;
 pub mod checked;
 pub mod cost;
 pub mod credit;
@@ -25,6 +27,7 @@ pub mod lease;
 pub mod limits;
 pub mod meter;
 pub mod money;
+pub mod month_report;
 pub mod note;
 pub mod proof;
 pub mod rate_card;
@@ -34,6 +37,7 @@ pub mod sandbox;
 pub mod storage_meter;
 pub mod tax;
 pub mod time;
+pub mod unbilled;
 pub mod units;
 pub mod usage;
 pub mod void;

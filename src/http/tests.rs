@@ -56,6 +56,7 @@ pub(super) async fn state() -> AppState {
         ledger: silent_ledger().await,
         clock: Clock::test(Timestamp::from_ms(1_000).unwrap()),
         seller: Seller::default(),
+        press: super::Press::default(),
         metrics: Metrics::new().unwrap(),
         settings: HttpSettings::default(),
     }

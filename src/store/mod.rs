@@ -62,6 +62,7 @@ use crate::domain::time::{Month, Timestamp};
 
 mod archive;
 mod audit;
+mod billed;
 mod credits;
 mod customers;
 mod days;
@@ -79,6 +80,7 @@ mod pages;
 mod proof;
 mod rate_cards;
 mod read;
+mod reports;
 mod rows;
 mod sandboxes;
 mod save;
@@ -230,6 +232,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         STATEMENTS,
         archive::STATEMENTS,
         audit::STATEMENTS,
+        billed::STATEMENTS,
         credits::STATEMENTS,
         customers::STATEMENTS,
         days::STATEMENTS,
@@ -244,6 +247,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         pages::STATEMENTS,
         proof::STATEMENTS,
         rate_cards::STATEMENTS,
+        reports::STATEMENTS,
         sandboxes::STATEMENTS,
         save::STATEMENTS,
         sums::STATEMENTS,

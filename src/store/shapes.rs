@@ -240,3 +240,33 @@ impl KeptPage {
         (owner, ClosedPage { number: -1, first_at: at, last_at: at, storage_span: None, bytes, accepted_in })
     }
 }
+
+/// Where a page of hours ended: the next one begins after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HourCursor {
+    /// The hour.
+    pub hour: Hour,
+    /// The sandbox; empty: before all.
+    pub sandbox: String,
+    /// Its life.
+    pub life: i64,
+    /// The key.
+    pub key: String,
+    /// The lease; empty: none, or before all.
+    pub lease: String,
+}
+
+impl HourCursor {
+    /// Before all of an hour.
+    #[must_use]
+    pub fn at(hour: Hour) -> Self {
+        Self { hour, sandbox: String::new(), life: -1, key: String::new(), lease: String::new() }
+    }
+
+    /// After one row.
+    #[must_use]
+    pub fn after(hour: Hour, sandbox: &SandboxId, life: i64, key: &KeyId, lease: Option<&LeaseId>) -> Self {
+        let lease = lease.map_or_else(String::new, LeaseId::to_string);
+        Self { hour, sandbox: sandbox.to_string(), life, key: key.to_string(), lease }
+    }
+}

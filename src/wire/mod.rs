@@ -11,6 +11,7 @@ pub mod grant;
 pub mod invoice;
 pub mod key;
 pub mod lease;
+pub mod month_report;
 pub mod note;
 pub mod page;
 pub mod problem;

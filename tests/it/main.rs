@@ -20,6 +20,7 @@ mod engines;
 mod failover;
 mod golden;
 mod harness;
+mod paper;
 #[cfg(test)]
 mod postgres;
 #[cfg(test)]

@@ -3,9 +3,11 @@
 //! What is due to settle counts as settled, whether or not a sweep has run: reads subtract such holds.
 
 mod balance;
+pub mod bill;
 mod costs;
 pub mod invoices;
 mod leases;
+mod report;
 mod sandboxes;
 
 use std::collections::BTreeSet;
