@@ -3,9 +3,11 @@
 //! What a person reads as a result goes to standard output; progress, logs and errors go to standard error. The exit
 //! status is 0 when the command did what it says, 1 when it could not, 2 when the command line itself is wrong.
 
+pub mod archive;
 pub mod bench;
 pub mod close;
 pub mod demo;
+pub mod evidence;
 pub mod export;
 pub mod format;
 pub mod invoice;
@@ -70,6 +72,10 @@ enum Command {
     Invoice(invoice::InvoiceArgs),
     /// Compute everything again from the evidence, and say what differs
     Verify(verify::VerifyArgs),
+    /// Say that evidence of closed months is archived, before it is dropped
+    Archive(archive::ArchiveArgs),
+    /// Write the evidence of a final invoice as a file that anyone can check
+    Evidence(evidence::EvidenceArgs),
     /// Print the OpenAPI document of the API
     Openapi,
     /// Meter real processes on this machine and watch their tab, with nothing to set up
@@ -145,6 +151,8 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Report(args) => block_on(report::run(args)),
         Command::Invoice(args) => block_on(invoice::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),
+        Command::Archive(args) => block_on(archive::run(args)),
+        Command::Evidence(args) => block_on(evidence::run(args)),
         Command::Openapi => openapi::run(&mut std::io::stdout()),
         Command::Demo(args) => block_on(demo::run(args)),
         Command::Replay(args) => block_on(replay::run(args)),

@@ -176,6 +176,7 @@ async fn serve_http(
     let sweeper = tokio::spawn(jobs::settle::run(ledger.clone(), stop.clone()));
     let close_after_ms = settings.ledger.close_after_ms();
     let closer = tokio::spawn(jobs::close_month::run(ledger.clone(), clock.clone(), close_after_ms, stop.clone()));
+    let verifier = tokio::spawn(jobs::verify::run(ledger.clone(), settings.ledger.verify_daily(), stop.clone()));
     let state = AppState {
         ledger: ledger.clone(),
         clock,
@@ -193,6 +194,7 @@ async fn serve_http(
     stop.cancel();
     sweeper.await.context("the settling job broke off")?;
     closer.await.context("the closing job broke off")?;
+    verifier.await.context("the verifying job broke off")?;
     ledger.close().await;
     Ok(())
 }

@@ -149,6 +149,7 @@ const ACCESS: &str = "
     GET    /v1/accounts/{account}/balance                   admin control-plane customer
     GET    /v1/accounts/{account}/invoices                  admin control-plane customer
     GET    /v1/accounts/{account}/invoices/{month}          admin control-plane customer
+    GET    /v1/accounts/{account}/invoices/{month}/evidence admin control-plane customer
     POST   /v1/months/{month}/close                         admin
     POST   /v1/accounts/{account}/invoices/{month}/events   admin
     POST   /v1/accounts/{account}/invoices/{month}/notes    admin

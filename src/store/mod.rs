@@ -60,6 +60,7 @@ use tokio::sync::OnceCell;
 
 use crate::domain::time::{Month, Timestamp};
 
+mod archive;
 mod audit;
 mod billed;
 mod credits;
@@ -76,6 +77,7 @@ mod migrate;
 mod months;
 mod notes;
 mod pages;
+mod proof;
 mod rate_cards;
 mod read;
 mod reports;
@@ -228,6 +230,7 @@ impl Store {
 fn statements() -> impl Iterator<Item = &'static Statement> {
     let lists = [
         STATEMENTS,
+        archive::STATEMENTS,
         audit::STATEMENTS,
         billed::STATEMENTS,
         credits::STATEMENTS,
@@ -242,6 +245,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         months::STATEMENTS,
         notes::STATEMENTS,
         pages::STATEMENTS,
+        proof::STATEMENTS,
         rate_cards::STATEMENTS,
         reports::STATEMENTS,
         sandboxes::STATEMENTS,
@@ -292,8 +296,12 @@ async fn within<T>(wait: Duration, answer: impl Future<Output = Answer<T>>) -> A
 }
 
 static OPEN_MONTH: Statement = Statement::new("open month", "SELECT open_month FROM watermark WHERE id = 1");
-static OPEN_MONTH_SHARED: Statement =
-    Statement::new("open month, held", "SELECT open_month FROM watermark WHERE id = 1 {lock_share}");
+/// Both watermarks: a batch holds them until it commits.
+static OPEN_MONTH_SHARED: Statement = Statement::new(
+    "open month, held",
+    "SELECT w.open_month, e.from_month FROM watermark w CROSS JOIN evidence_watermark e
+    WHERE w.id = 1 AND e.id = 1 {lock_share}",
+);
 static STATEMENTS: &[&Statement] = &[&OPEN_MONTH, &OPEN_MONTH_SHARED];
 
 impl Tx {
@@ -321,11 +329,18 @@ impl Tx {
 
     /// The earliest open month; held against being closed until the commit if `lock_share`.
     pub async fn open_month(&mut self, lock_share: bool) -> Answer<Month> {
-        let statement = if lock_share { &OPEN_MONTH_SHARED } else { &OPEN_MONTH };
-        let rows = self.fetch(statement, &[]).await?;
-        let first = rows.into_iter().next().ok_or_else(|| StoreError::corrupt("no watermark"))?;
-        let mut row = first;
+        if lock_share {
+            return self.hold_watermarks().await.map(|(open_month, _)| open_month);
+        }
+        let mut row = known_row(self.fetch(&OPEN_MONTH, &[]).await?)?;
         row.month()
+    }
+
+    /// The earliest open month and the first month whose evidence is at hand, both held against being moved until the
+    /// commit.
+    pub async fn hold_watermarks(&mut self) -> Answer<(Month, Month)> {
+        let mut row = known_row(self.fetch(&OPEN_MONTH_SHARED, &[]).await?)?;
+        Ok((row.month()?, row.month()?))
     }
 
     /// All rows of a statement without a row source.
@@ -368,6 +383,11 @@ impl Tx {
         }
         within(self.wait, self.connection.execute(statement, Some(rows), &[])).await
     }
+}
+
+/// The one row of a watermark.
+fn known_row(rows: Vec<Row>) -> Answer<Row> {
+    rows.into_iter().next().ok_or_else(|| StoreError::corrupt("no watermark"))
 }
 
 /// Reads every row with the same reader.
