@@ -90,7 +90,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_was_begun_is_finished() {
-        let mut stopped = stopped_amid_a_request(Duration::from_secs(60)).await;
+        let mut stopped = stopped_amid_a_request(Duration::from_mins(1)).await;
         stopped.finish.notify_one();
         let mut answer = String::new();
         stopped.stream.read_to_string(&mut answer).await.unwrap();
