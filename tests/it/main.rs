@@ -13,6 +13,7 @@
     reason = "a test that can't go on should stop at once, and its figures are small"
 )]
 
+mod agent;
 mod cases;
 mod crash;
 mod engines;

@@ -46,8 +46,15 @@ pub(crate) struct Api {
 impl Api {
     /// A client of the engine at `base` (`http://ADDRESS:PORT`).
     pub(crate) fn new(base: &str, token: Option<&str>) -> Self {
+        // Another test of this process may have chosen it already, which is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let http = Client::builder().no_proxy().build().expect("a client");
         Self { http, base: base.to_owned(), token: token.map(str::to_owned) }
+    }
+
+    /// Where the engine listens: `http://ADDRESS:PORT`.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
     }
 
     /// The same engine as somebody else.
