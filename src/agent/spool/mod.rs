@@ -154,7 +154,8 @@ impl Spool {
             let Some(segment) = self.segments.of(answered) else { return Ok(None) };
             let pending = self.cursor.pending();
             let read = self.segments.read(segment, answered, pending, rows_max)?;
-            if let Some(batch) = read.batch {
+            if let Some(mut batch) = read.batch {
+                batch.body = one_member(batch.body, batch.next.saturating_sub(batch.first))?;
                 if pending != Some(batch.next) {
                     self.cursor.send(batch.next)?;
                 }
@@ -242,6 +243,17 @@ pub fn parts(lines: &[String], at_ms: i64) -> io::Result<Vec<Part>> {
         parts.push(Part { rows, at_ms, payload: encoder.finish()? });
     }
     Ok(parts)
+}
+
+/// Gzip members as one, the same bytes each time: some servers take only the first of several.
+fn one_member(members: Vec<u8>, count: u64) -> io::Result<Vec<u8>> {
+    if count <= 1 {
+        return Ok(members);
+    }
+    let mut decoder = flate2::read::MultiGzDecoder::new(&*members);
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    io::copy(&mut decoder, &mut encoder)?;
+    encoder.finish()
 }
 
 /// The rows of a request's body, in its order; an error when it is no gzip or longer than `bytes_max` when inflated.

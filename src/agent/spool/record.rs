@@ -1,7 +1,7 @@
 //! The bytes of a segment: a header, then records, each with a checksum. Pure, and safe on any bytes.
 //!
-//! A record is a part of one round of readings: rows as NDJSON, as a gzip member of its own. Members one after another
-//! are one gzip stream, so a request's body is the payloads of some records as they lie on disk.
+//! A record is a part of one round of readings: rows as NDJSON, as a gzip member of its own. Several of them are sent as
+//! one member again, since not every server reads on behind the first.
 //!
 //! | bytes | what |
 //! |---|---|

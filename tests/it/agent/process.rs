@@ -5,6 +5,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -129,17 +130,19 @@ pub(super) fn document(begin: Time) -> Value {
     json!({"account": "acme", "sandbox": "s", "lease": "l", "starts_at": begin.to_string()})
 }
 
-/// Asks until a lease's measured CPU is what it must come to.
+/// Asks until a lease's measured CPU is what it must come to; half a minute is far more than it takes.
 pub(super) async fn comes_to(engine: &Engine, cpu_used_us: i128) {
-    loop {
-        let bill = engine.admin.lease("acme", "l").await;
-        let used = quantity(&bill, "cpu_used_us");
-        assert!(used <= cpu_used_us, "{used} of {cpu_used_us}: billed too much");
-        if used == cpu_used_us {
-            return;
+    let asking = async {
+        loop {
+            let used = quantity(&engine.admin.lease("acme", "l").await, "cpu_used_us");
+            assert!(used <= cpu_used_us, "{used} of {cpu_used_us}: billed too much");
+            if used == cpu_used_us {
+                return;
+            }
         }
-        tokio::task::yield_now().await;
-    }
+    };
+    let came = tokio::time::timeout(Duration::from_secs(30), asking).await;
+    assert!(came.is_ok(), "it never came to {cpu_used_us}: {}", engine.admin.lease("acme", "l").await);
 }
 
 async fn r5_sigkill_of_the_agent(backend: Backend) {
@@ -221,13 +224,16 @@ async fn what_its_socket_answers(backend: Backend) {
 
     // A document that is broken is named, and what it said last holds.
     home.write("acme~s.json", &json!("nonsense"));
-    loop {
-        let (status, body) = socket.ask("GET", "/readyz", "").await;
-        if status == 503 {
-            assert!(body["reasons"][0].as_str().is_some_and(|why| why.contains("1 faults")), "{body}");
-            break;
+    let asking = async {
+        loop {
+            let (status, body) = socket.ask("GET", "/readyz", "").await;
+            if status == 503 {
+                return body;
+            }
         }
-    }
+    };
+    let body = tokio::time::timeout(Duration::from_secs(30), asking).await.expect("it is seen");
+    assert!(body["reasons"][0].as_str().is_some_and(|why| why.contains("1 faults")), "{body}");
     let (_, list) = socket.ask("GET", "/v1/sandboxes", "").await;
     assert!(list["faults"][0].as_str().is_some_and(|fault| fault.starts_with("acme~s.json: ")), "{list}");
     assert_eq!(list["items"][0]["state"], "running");
