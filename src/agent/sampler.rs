@@ -169,6 +169,7 @@ impl<H: Host> Sampler<H> {
         match self.host.look(&kept.sandbox, now) {
             Ok(look) => {
                 let taken = kept.track.take(&terms, look, label, self.host.cpus());
+                note(taken.noticed, round);
                 let storage_mib = self.storage(kept, now, true, round);
                 give(kept, &terms, taken, storage_mib, round);
             }
@@ -189,6 +190,7 @@ impl<H: Host> Sampler<H> {
         match looked {
             Ok(look) => {
                 let taken = kept.track.take(&terms, look, label, self.host.cpus());
+                note(taken.noticed, round);
                 if taken.given.is_empty() {
                     if kept.track.ended {
                         self.rest(kept, label, now, round);
@@ -262,9 +264,9 @@ fn unreadable(kept: &mut Kept, error: &SourceError, round: &mut Round) {
     }
 }
 
-/// Makes rows of readings; the disk goes with the last.
-fn give(kept: &Kept, terms: &LeaseTerms, taken: Taken, storage_mib: Option<i64>, round: &mut Round) {
-    match taken.noticed {
+/// Counts what was noticed.
+fn note(noticed: Noticed, round: &mut Round) {
+    match noticed {
         Noticed::Nothing | Noticed::Glitch => {}
         Noticed::NewEpoch => {
             round.new_epochs = round.new_epochs.saturating_add(1);
@@ -272,6 +274,10 @@ fn give(kept: &Kept, terms: &LeaseTerms, taken: Taken, storage_mib: Option<i64>,
         }
         Noticed::WentBack => round.went_back = round.went_back.saturating_add(1),
     }
+}
+
+/// Makes rows of readings; the disk goes with the last.
+fn give(kept: &Kept, terms: &LeaseTerms, taken: Taken, storage_mib: Option<i64>, round: &mut Round) {
     let last = taken.given.last().map(|given| given.at);
     for given in taken.given {
         let running = Running {

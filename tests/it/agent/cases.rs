@@ -24,6 +24,7 @@ on_each_backend!(
     r5_an_agent_killed_again_and_again,
     a_host_that_boots,
     storage_of_a_running_and_a_resting_sandbox,
+    a_spool_that_is_full,
 );
 
 fn noon() -> Time {
@@ -349,7 +350,8 @@ async fn s13_an_orphan(backend: Backend) {
     assert_eq!(engine.list("l").await, 31_250);
     assert_eq!(
         (rig.set_aside(), rig.metric("runtab_agent_samples_answered_total{outcome=\"accepted\"}")),
-        (Vec::new(), 40)
+        (Vec::new(), 41),
+        "forty readings, and the disk that is still there"
     );
 }
 
@@ -471,4 +473,36 @@ async fn storage_of_a_running_and_a_resting_sandbox(backend: Backend) {
     assert_eq!(quantity(&month["month"], "storage_mib_ms"), i128::from(expected), "{month}");
     let sandbox: Value = engine.admin.sandbox("acme", "s").await;
     assert_eq!(int(&sandbox, "storage_mib"), 200);
+}
+
+/// Nothing is dropped when the spool is full: the latest reading of each lease waits, sampling slows, and all is counted.
+async fn a_spool_that_is_full(backend: Backend) {
+    let engine = engine(backend, &["l"], 1, 1).await;
+    let mut rig = Rig::with_spool(engine.admin.base(), &engine.host_token("h-1"), noon(), 65_536);
+    begin(&mut rig, "l");
+    let mut second = 0;
+    let mut waits = Vec::new();
+    // A reading a second, until the spool has taken none for a while.
+    while rig.metric("runtab_agent_samples_thinned_total") < 60 {
+        second += 1;
+        assert!(second < 3_500, "it never filled");
+        run(&mut rig, "l", &[(second, second / 2)]);
+        waits.push(rig.until_round());
+    }
+    assert!(rig.metric("runtab_agent_spool_bytes") <= 65_536);
+    assert_eq!((rig.metric("runtab_agent_samples_unwritten"), rig.metric("runtab_agent_slowed")), (1, 3));
+    assert!(waits[0] <= 10_000 && waits.last().is_some_and(|wait| *wait > 10_000), "{waits:?}");
+    let unanswered = rig.unanswered_rows();
+    rig.push_all().await;
+    assert_eq!(
+        rig.metric("runtab_agent_samples_answered_total{outcome=\"accepted\"}"),
+        i64::try_from(unanswered).unwrap()
+    );
+    // What was answered makes room, oldest first, and what waited is written.
+    second += 1;
+    run(&mut rig, "l", &[(second, second / 2)]);
+    assert_eq!((rig.metric("runtab_agent_samples_unwritten"), rig.metric("runtab_agent_slowed")), (0, 0));
+    rig.push_all().await;
+    let (used, _, run_ms) = figures(&engine, "l").await;
+    assert_eq!((used, run_ms), (i128::from(second / 2) * 1_000_000, i128::from(second) * 1_000));
 }

@@ -42,11 +42,17 @@ pub(crate) struct Rig {
     now: Time,
     /// How far the calendar's clock is from the truth, in milliseconds.
     pub(crate) clock_off_ms: i64,
+    spool_bytes_max: u64,
 }
 
 impl Rig {
     /// An agent that sends to a server (`http://ADDRESS:PORT`) with a token.
     pub(crate) fn start(server: &str, token: &str, now: Time) -> Self {
+        Self::with_spool(server, token, now, 1 << 24)
+    }
+
+    /// The same with a spool of so many bytes.
+    pub(crate) fn with_spool(server: &str, token: &str, now: Time, spool_bytes_max: u64) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let token_file = folder.path().join("token");
         std::fs::write(&token_file, token).expect("a token");
@@ -61,6 +67,7 @@ impl Rig {
             metrics: AgentMetrics::new().expect("metrics"),
             now,
             clock_off_ms: 0,
+            spool_bytes_max,
         };
         rig.open();
         rig
@@ -78,8 +85,8 @@ impl Rig {
             storage_interval_ms: 60_000,
             sandboxes_max: 100,
             spool: Limits {
-                bytes_max: 1 << 24,
-                segment_bytes_max: 1 << 16,
+                bytes_max: self.spool_bytes_max,
+                segment_bytes_max: self.spool_bytes_max / 8,
                 unanswered_ms_max: 35 * 86_400_000,
                 answered_ms: 0,
             },
@@ -135,6 +142,12 @@ impl Rig {
         let mut instants = instants(now);
         instants.real = Timestamp::from_ms(now.0 + self.clock_off_ms).expect("a time");
         self.meter().round(None, instants);
+    }
+
+    /// Milliseconds until the next reading is due.
+    pub(crate) fn until_round(&mut self) -> i64 {
+        let now = instants(self.now);
+        self.meter().until_round(now)
     }
 
     /// Sends one batch; what became of it, and nothing when everything is answered.
