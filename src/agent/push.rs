@@ -11,7 +11,7 @@ use super::schedule::Backoff;
 use super::spool::{Batch, Rejected, lines};
 use crate::domain::sample::RejectCode;
 use crate::domain::time::Timestamp;
-use crate::telemetry::agent::AgentMetrics;
+use crate::telemetry::agent::{AgentMetrics, whole};
 use crate::wire::time::show_time;
 
 /// Most bytes of a batch's rows when inflated: far more than 10,000 rows have.
@@ -143,6 +143,7 @@ impl Pusher {
             spool.answered(batch)?;
             spool.unanswered_rows()
         };
+        self.metrics.unanswered.set(whole(left));
         self.metrics.requests.with_label_values(&["answered"]).inc();
         self.metrics.answers.with_label_values(&["accepted"]).inc_by(answer.accepted);
         self.metrics.answers.with_label_values(&["duplicate"]).inc_by(answer.duplicates);

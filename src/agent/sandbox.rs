@@ -172,6 +172,16 @@ fn absolute(value: &Value<'_, '_>) -> Result<PathBuf, Invalid> {
     Err(value.refused("must be an absolute path without .."))
 }
 
+/// Whether reading any bytes keeps its promises: a document that is read is written as one that reads the same. For fuzzing
+/// and its corpus.
+#[must_use]
+pub fn keeps_its_promises(body: &[u8]) -> bool {
+    match Sandbox::read(body) {
+        Ok(sandbox) => Sandbox::read(sandbox.to_json().to_string().as_bytes()) == Ok(sandbox),
+        Err(invalid) => !invalid.detail.is_empty(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Place, Sandbox};

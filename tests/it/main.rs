@@ -19,6 +19,7 @@ mod crash;
 mod engines;
 #[cfg(test)]
 mod failover;
+mod fuzzed;
 mod golden;
 mod harness;
 #[cfg(test)]

@@ -81,7 +81,7 @@ async fn metered(kind: &str, source: &str, option: &str, used_us: impl Fn(&Path)
     let mut busy = Busy::start(group.clone(), &disk);
     // Half a second of CPU of a real process is on the bill while it runs.
     let asking = async { while quantity(&engine.admin.lease("acme", "l").await, "cpu_used_us") < 500_000 {} };
-    tokio::time::timeout(Duration::from_secs(60), asking).await.expect("it is metered");
+    tokio::time::timeout(Duration::from_mins(1), asking).await.expect("it is metered");
     busy.end();
     comes_to(&engine, i128::from(used_us(&group))).await;
     drop(busy);
