@@ -8,6 +8,7 @@ pub mod bench;
 pub mod close;
 pub mod demo;
 pub mod format;
+pub mod invoice;
 pub mod migrate;
 pub mod openapi;
 pub mod replay;
@@ -62,6 +63,8 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     /// Close a month: make its invoices final
     Close(close::CloseArgs),
+    /// Correct final invoices by notes, and record what becomes of them
+    Invoice(invoice::InvoiceArgs),
     /// Compute everything again from the evidence, and say what differs
     Verify(verify::VerifyArgs),
     /// Print the OpenAPI document of the API
@@ -111,6 +114,8 @@ pub fn run() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    // What TLS is made of, for clients of ours. Only a second call could fail.
+    drop(rustls::crypto::ring::default_provider().install_default());
     match choose(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has seen enough (`runtab openapi | head`).
@@ -134,6 +139,7 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Token(args) => block_on(token::run(args)),
         Command::Migrate(args) => block_on(migrate::run(args)),
         Command::Close(args) => block_on(close::run(args)),
+        Command::Invoice(args) => block_on(invoice::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),
         Command::Openapi => openapi::run(&mut std::io::stdout()),
         Command::Demo(args) => block_on(demo::run(args)),

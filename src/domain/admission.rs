@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::checked::Overflow;
+use super::credit::CreditBook;
 use super::customer::{Account, AccountStatus, Key};
-use super::free_hours::{self, Grant, Uncovered};
+use super::free_hours::Grant;
+use super::funds::{Running, can_pay};
 use super::id::{AccountId, HostId, KeyId, LeaseId, SandboxId};
 use super::lease::{LeaseKind, Shape};
 use super::limits::DayTotals;
@@ -97,6 +99,15 @@ pub enum Refusal {
         /// Free time that is there for it, in milliseconds.
         available_ms: i64,
     },
+    /// No card is on file, and free time and credit do not cover the worst case.
+    CreditExhausted {
+        /// The lease asked for.
+        lease: LeaseId,
+        /// The worst case that free time is not sure to pay, of all leases, rounded up by day.
+        needed: Micros,
+        /// How much of it credit would pay.
+        available: Micros,
+    },
     /// A daily limit would be passed.
     SpendingLimitReached(Box<LimitReached>),
 }
@@ -177,6 +188,12 @@ pub struct Standing<'a> {
     pub grants: &'a [Grant],
     /// Unmetered time of all its leases by day, in milliseconds; read only where no card is on file.
     pub unmetered_ms: &'a BTreeMap<Day, i64>,
+    /// The account's credits, with what final invoices drew; read only where no card is on file.
+    pub credits: &'a CreditBook,
+    /// Its leases that are not settled; read only where credit is.
+    pub running: &'a [Running],
+    /// The exact net cost of usage that no final invoice has billed; read only where credit is.
+    pub unbilled: &'a BTreeMap<Day, Cost>,
 }
 
 /// A rule that prices: what it refuses, or nothing.
@@ -238,30 +255,6 @@ fn within_max_cost(asks: &[Ask], standing: &Standing<'_>) -> Result<Result<(), R
                 let (lease, worst_case) = (ask.lease.clone(), worst.ceil()?);
                 return Ok(Err(Refusal::MaxCostExceeded { lease, worst_case, max_cost }));
             }
-        }
-    }
-    Ok(Ok(()))
-}
-
-/// Rule 4: a card is on file, or free time covers shape, disk and all unmetered time, the whole of the new leases in it.
-fn can_pay(asks: &[Ask], standing: &Standing<'_>) -> Result<Result<(), Refusal>, Overflow> {
-    if standing.account.card_on_file {
-        return Ok(Ok(()));
-    }
-    let cover = standing.cover;
-    let fits = |ask: &Ask| ask.shape.vcpus <= cover.vcpus && ask.shape.memory <= cover.memory && ask.disk <= cover.disk;
-    if let Some(ask) = asks.iter().find(|ask| !fits(ask)) {
-        return Ok(Err(Refusal::CardRequired { lease: ask.lease.clone() }));
-    }
-    let mut demand_ms = standing.unmetered_ms.clone();
-    for ask in asks {
-        for (day, part) in ask.window.by_day() {
-            let sum = demand_ms.entry(day).or_default();
-            *sum = sum.checked_add(part.length_ms()).ok_or(Overflow)?;
-        }
-        // As sent: the refusal of a lease must not speak of the leases after it.
-        if let Err(Uncovered { needed_ms, available_ms }) = free_hours::covers(standing.grants, &demand_ms)? {
-            return Ok(Err(Refusal::FreeHoursExhausted { needed_ms, available_ms }));
         }
     }
     Ok(Ok(()))

@@ -2,6 +2,7 @@
 
 use super::id::{AccountId, KeyId};
 use super::money::Micros;
+use super::tax::TaxRate;
 use super::time::{Day, Timestamp};
 
 /// Whether an account may start leases.
@@ -30,6 +31,8 @@ pub struct Account {
     /// while a lease may still start in it). From then on they are kept for good, so that a limit that is removed and
     /// set again still knows what was used.
     pub counted_from: Option<Day>,
+    /// What is added to its invoices; `None`: no tax line.
+    pub tax: Option<TaxRate>,
     /// When it was made.
     pub created_at: Timestamp,
 }

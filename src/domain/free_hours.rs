@@ -135,16 +135,17 @@ pub struct Uncovered {
     pub available_ms: i64,
 }
 
-/// Whether free time covers a demand by day: drawn in the order of the days, each in the order of drawing.
-pub fn covers(grants: &[Grant], demand_ms: &BTreeMap<Day, i64>) -> Result<Result<(), Uncovered>, Overflow> {
+/// How much of a demand by day free time would pay: drawn in the order of the days, each in the order of drawing.
+pub fn paid_by_day(grants: &[Grant], demand_ms: &BTreeMap<Day, i64>) -> Result<BTreeMap<Day, i64>, Overflow> {
     let mut grants = grants.to_vec();
     sort_for_drawing(&mut grants);
-    let (mut needed_ms, mut available_ms) = (0_i64, 0_i64);
-    for (day, wanted_ms) in demand_ms {
-        needed_ms = needed_ms.checked_add(*wanted_ms).ok_or(Overflow)?;
-        let drawn = draw(&mut grants, &mut Draws::new(), *day, *wanted_ms)?;
-        available_ms = available_ms.checked_add(drawn).ok_or(Overflow)?;
-    }
+    demand_ms.iter().map(|(day, ms)| Ok((*day, draw(&mut grants, &mut Draws::new(), *day, *ms)?))).collect()
+}
+
+/// Whether free time covers a demand by day ([`paid_by_day`]).
+pub fn covers(grants: &[Grant], demand_ms: &BTreeMap<Day, i64>) -> Result<Result<(), Uncovered>, Overflow> {
+    let sum = |days: &BTreeMap<Day, i64>| days.values().try_fold(0_i64, |sum, ms| sum.checked_add(*ms)).ok_or(Overflow);
+    let (needed_ms, available_ms) = (sum(demand_ms)?, sum(&paid_by_day(grants, demand_ms)?)?);
     Ok(if available_ms == needed_ms { Ok(()) } else { Err(Uncovered { needed_ms, available_ms }) })
 }
 

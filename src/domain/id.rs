@@ -74,6 +74,12 @@ id!(/// A host: a machine that runs sandboxes and reports samples.
     HostId);
 id!(/// A grant of free time of an account.
     GrantId);
+id!(/// A voided sample's record of an account; makes voiding idempotent.
+    VoidId);
+id!(/// What happened to an invoice; makes recording it idempotent.
+    EventId);
+id!(/// A credit note or debit note of an account; makes issuing it idempotent.
+    NoteId);
 id!(/// A rate card.
     RateCardId);
 id!(/// An operator token.

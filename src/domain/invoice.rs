@@ -5,102 +5,27 @@
 //! free, and all lines to the total; each is within one microdollar of its exact cost. Quantities are shown to 12
 //! digits: quantity times unit price is the amount, to the microdollar.
 //!
-//! A total below zero is brought to 0 by a line that is carried forward; the next invoice of the account begins with
-//! it. Only the amount due is rounded to cents: half up, once.
+//! After the usage comes what the invoice before carried over, then promotional credit (at most what is left to pay),
+//! then tax on the sum so far, rounded once. A sum below zero is brought to 0 by a line that is carried forward; the
+//! next invoice of the account begins with it. Only the amount due is rounded to cents: half up, once.
 
 use std::fmt;
 
 use super::checked::{Overflow, add};
 use super::cost::Priced;
-use super::id::{AccountId, RateCardId};
+use super::credit::{CreditBook, CreditDraw};
+use super::id::{AccountId, GrantId};
 use super::lease::HourTotals;
-use super::money::{Cost, Micros, PriceMicros, apportion};
+use super::money::{Cost, Micros, apportion};
 use super::rate_card::{PriceBook, RateCard};
+use super::tax::{TaxRate, Taxed};
 use super::time::{Day, Month, Timestamp};
 use super::usage::Usage;
 
+pub use super::invoice_line::{Item, Line, Used};
+
 /// Microdollars in a cent.
 const MICROS_PER_CENT: i64 = 10_000;
-
-/// What a line is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Item {
-    /// CPU as billed, in vCPU-microseconds.
-    Cpu,
-    /// Memory, in MiB-milliseconds.
-    Memory,
-    /// Storage, in MiB-milliseconds.
-    Storage,
-    /// Free time, in milliseconds of one running sandbox; its amount is below zero.
-    FreeHours,
-    /// What the invoice before carried forward; below zero.
-    CarriedOver,
-    /// What the next invoice begins with; brings the total to 0.
-    CarriedForward,
-}
-
-impl Item {
-    /// Its stable name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Memory => "memory",
-            Self::Storage => "storage",
-            Self::FreeHours => "free_hours",
-            Self::CarriedOver => "carried_over",
-            Self::CarriedForward => "carried_forward",
-        }
-    }
-
-    /// The item of a name.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        let items = [Self::Cpu, Self::Memory, Self::Storage, Self::FreeHours, Self::CarriedOver, Self::CarriedForward];
-        items.into_iter().find(|item| item.name() == name)
-    }
-
-    /// The unit of its quantity as people see it, and how many exact units are in one; `None` for money alone.
-    #[must_use]
-    pub fn unit(self) -> Option<(&'static str, i128)> {
-        match self {
-            Self::Cpu => Some(("vCPU-hour", 3_600_000_000)),
-            Self::Memory | Self::Storage => Some(("GiB-hour", 3_686_400_000)),
-            Self::FreeHours => Some(("sandbox-hour", 3_600_000)),
-            Self::CarriedOver | Self::CarriedForward => None,
-        }
-    }
-}
-
-/// The usage behind a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Used {
-    /// When it was used: the invoice's month, or an earlier one for usage that came late.
-    pub month: Month,
-    /// The first day of the span.
-    pub from: Day,
-    /// The first day after it.
-    pub to: Day,
-    /// The card that holds in the span.
-    pub card: RateCardId,
-    /// How much, in the item's exact units.
-    pub quantity: i128,
-    /// CPU only: what was measured, before the floor, in the same units.
-    pub measured: Option<i128>,
-    /// Per hour; `None` for free hours, which pay for whatever ran.
-    pub price: Option<PriceMicros>,
-}
-
-/// A line of an invoice.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// What it is about.
-    pub item: Item,
-    /// The usage behind it; `None` for money that is carried.
-    pub used: Option<Used>,
-    /// What it adds to the total.
-    pub amount: Micros,
-}
 
 /// A number: 1, 2, 3, ... without a gap; shown as `RT-000001`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -158,17 +83,24 @@ pub struct Invoice {
     pub month: Month,
     /// Draft or final.
     pub status: Status,
-    /// In order: the month's own usage by span and resource, late usage by month of use, what is carried.
+    /// In order: the month's own usage by span and resource, late usage by month of use, what is carried over, credit,
+    /// tax, what is carried forward.
     pub lines: Vec<Line>,
+    /// What it draws on credits, by day of use: what its credit lines are the sums of.
+    pub draws: Vec<CreditDraw>,
     /// All usage at list price, rounded down.
     pub list: Micros,
     /// What free time paid of it.
     pub free: Micros,
+    /// What credit paid of it; below zero where more is given back than drawn.
+    pub credit: Micros,
+    /// Tax.
+    pub tax: Micros,
     /// The sum of the lines; never below zero.
     pub total: Micros,
 }
 
-/// Whose invoice it is, and what it begins with.
+/// Whose invoice it is, what it begins with, and what pays and is added beside usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Whose.
@@ -179,6 +111,10 @@ pub struct Head {
     pub month: Month,
     /// What the invoice before carried forward: zero or below.
     pub carried_over: Micros,
+    /// The account's credits, with what earlier invoices drew on them.
+    pub credits: CreditBook,
+    /// The account's tax rate; `None`: no tax line.
+    pub tax: Option<TaxRate>,
 }
 
 /// Usage of the days of one span.
@@ -207,7 +143,7 @@ impl Invoice {
                 } else {
                     listed.push(cost);
                 }
-                lines.push(Line { item, used: Some(used), amount: Micros::ZERO });
+                lines.push(Line::of_usage(item, used, Micros::ZERO));
             }
         }
         let shown = sum.amounts()?;
@@ -215,16 +151,30 @@ impl Invoice {
         let freed = apportion(shown.free, &freed)?;
         let (mut listed, mut freed) = (listed.into_iter(), freed.into_iter());
         for line in &mut lines {
-            line.amount = match line.item {
-                Item::FreeHours => Micros::ZERO.minus(freed.next().ok_or(Overflow)?)?,
-                Item::Cpu | Item::Memory | Item::Storage | Item::CarriedOver | Item::CarriedForward => {
-                    listed.next().ok_or(Overflow)?
-                }
+            line.amount = if line.item == Item::FreeHours {
+                Micros::ZERO.minus(freed.next().ok_or(Overflow)?)?
+            } else {
+                listed.next().ok_or(Overflow)?
             };
         }
-        let total = carry(&mut lines, shown.net, head.carried_over)?;
+        let mut credits = head.credits;
+        let base = shown.net.plus(head.carried_over)?;
+        let draws = credits.draw(&amounts_by_day(days, book, shown.net)?, base)?;
+        let rest = add_money(&mut lines, shown.net, head.carried_over, &draws, head.tax)?;
         let Head { account, name, month, .. } = head;
-        Ok(Self { account, name, month, status: Status::Draft, lines, list: shown.list, free: shown.free, total })
+        Ok(Self {
+            account,
+            name,
+            month,
+            status: Status::Draft,
+            lines,
+            draws,
+            list: shown.list,
+            free: shown.free,
+            credit: rest.credit,
+            tax: rest.tax,
+            total: rest.total,
+        })
     }
 
     /// The amount due in cents: rounded half up, once.
@@ -250,17 +200,63 @@ impl Invoice {
     }
 }
 
-/// Adds the lines of what is carried from the invoice before and to the next one. Answers the total.
-fn carry(lines: &mut Vec<Line>, net: Micros, carried_over: Micros) -> Result<Micros, Overflow> {
+/// What the days add to a net total in whole microdollars: apportioned, ascending.
+fn amounts_by_day(days: &[(Day, HourTotals)], book: &PriceBook, net: Micros) -> Result<Vec<(Day, Micros)>, Overflow> {
+    let mut days = days.to_vec();
+    days.sort_by_key(|(day, _)| *day);
+    let costs = days.iter().map(|(day, totals)| book.price(*day, totals.net()?)).collect::<Result<Vec<_>, _>>()?;
+    Ok(days.iter().map(|(day, _)| *day).zip(apportion(net, &costs)?).collect())
+}
+
+/// What the lines of money alone come to.
+struct Rest {
+    credit: Micros,
+    tax: Micros,
+    total: Micros,
+}
+
+/// Adds the lines of money alone, in order: carried over, credit by grant, tax, carried forward.
+fn add_money(
+    lines: &mut Vec<Line>,
+    net: Micros,
+    carried_over: Micros,
+    draws: &[CreditDraw],
+    tax: Option<TaxRate>,
+) -> Result<Rest, Overflow> {
     if carried_over != Micros::ZERO {
-        lines.push(Line { item: Item::CarriedOver, used: None, amount: carried_over });
+        lines.push(Line::of_money(Item::CarriedOver, carried_over));
     }
-    let total = net.plus(carried_over)?;
-    if total >= Micros::ZERO {
-        return Ok(total);
+    let mut credit = Micros::ZERO;
+    for (grant, drawn) in by_grant(draws)? {
+        let amount = Micros::ZERO.minus(drawn)?;
+        lines.push(Line { credit: Some(grant), ..Line::of_money(Item::Credit, amount) });
+        credit = credit.plus(drawn)?;
     }
-    lines.push(Line { item: Item::CarriedForward, used: None, amount: Micros::ZERO.minus(total)? });
-    Ok(Micros::ZERO)
+    let base = net.plus(carried_over)?.minus(credit)?;
+    let mut taxes = Micros::ZERO;
+    if let Some(rate) = tax.filter(|_| !lines.is_empty()) {
+        taxes = rate.of(base)?;
+        let taxed = Some(Taxed { rate, base: base.max(Micros::ZERO) });
+        lines.push(Line { taxed, ..Line::of_money(Item::Tax, taxes) });
+    }
+    if base >= Micros::ZERO {
+        return Ok(Rest { credit, tax: taxes, total: base.plus(taxes)? });
+    }
+    lines.push(Line::of_money(Item::CarriedForward, Micros::ZERO.minus(base)?));
+    Ok(Rest { credit, tax: taxes, total: Micros::ZERO })
+}
+
+/// Draws summed by grant, in the order in which they first occur; a grant that gets back what it gives has no line.
+fn by_grant(draws: &[CreditDraw]) -> Result<Vec<(GrantId, Micros)>, Overflow> {
+    let mut sums: Vec<(GrantId, Micros)> = Vec::new();
+    for draw in draws {
+        match sums.iter_mut().find(|(grant, _)| *grant == draw.credit) {
+            Some((_, sum)) => *sum = sum.plus(draw.amount)?,
+            None => sums.push((draw.credit.clone(), draw.amount)),
+        }
+    }
+    sums.retain(|(_, sum)| *sum != Micros::ZERO);
+    Ok(sums)
 }
 
 /// The days as spans of one card: those of the invoice's own month first, then late ones by month of use.

@@ -1,10 +1,12 @@
 //! Invoices on their own: lines, spans, what is carried, and how they add up.
 
 use super::{Head, Invoice, InvoiceNumber, Item, Status, decimal};
-use crate::domain::id::{AccountId, RateCardId};
+use crate::domain::credit::{Credit, CreditBook};
+use crate::domain::id::{AccountId, GrantId, RateCardId};
 use crate::domain::lease::HourTotals;
 use crate::domain::money::{Micros, PriceMicros};
 use crate::domain::rate_card::{PriceBook, RateCard, RateCardEntry};
+use crate::domain::tax::TaxRate;
 use crate::domain::time::{Day, Month, Timestamp};
 use crate::domain::units::Millicores;
 use crate::domain::usage::Usage;
@@ -40,7 +42,14 @@ fn book() -> PriceBook {
 
 fn head(carried_over: i64) -> Head {
     let month = Month::from_ym(2026, 11).unwrap();
-    Head { account: account(), name: "Acme".to_owned(), month, carried_over: micros(carried_over) }
+    Head {
+        account: account(),
+        name: "Acme".to_owned(),
+        month,
+        carried_over: micros(carried_over),
+        credits: CreditBook::default(),
+        tax: None,
+    }
 }
 
 fn busy(cpu_us: i128) -> HourTotals {
@@ -148,7 +157,55 @@ fn numbers_are_shown_with_six_digits_and_more() {
     assert_eq!(shown(1).as_deref(), Some("RT-000001"));
     assert_eq!(shown(12_345_678).as_deref(), Some("RT-12345678"));
     assert_eq!(shown(0), None);
-    for item in [Item::Cpu, Item::FreeHours, Item::CarriedForward] {
+    for item in Item::ALL {
         assert_eq!(Item::of_name(item.name()), Some(item));
     }
+}
+
+fn credit(id: &str, granted: i64) -> Credit {
+    Credit {
+        account: account(),
+        id: GrantId::parse(id).unwrap(),
+        granted: micros(granted),
+        starts_on: Day::from_ymd(2026, 11, 1).unwrap(),
+        expires_on: Some(Day::from_ymd(2026, 11, 20).unwrap()),
+        note: String::new(),
+        created_at: Timestamp::EPOCH,
+    }
+}
+
+fn money_lines(invoice: &Invoice) -> Vec<(Item, i64)> {
+    invoice.lines.iter().filter(|line| line.used.is_none()).map(|line| (line.item, line.amount.count())).collect()
+}
+
+#[test]
+fn credit_pays_for_usage_of_its_days_then_tax_is_added_to_the_rest() {
+    let hour = 3_600_000_000;
+    let days = [on(11, 3, busy(hour)), on(11, 20, busy(hour))];
+    let credits = CreditBook::new(vec![credit("promo", 40_000), credit("a", 5_000)]);
+    let head = Head { credits, tax: TaxRate::from_bps(1_900), ..head(-1_000) };
+    let invoice = Invoice::draft(head, &days, &book()).unwrap();
+    // 25,000 on a day with credit, 30,000 on one without; 1,000 carried over: 29,000, and 19 % of that.
+    let expected = [(Item::CarriedOver, -1_000), (Item::Credit, -5_000), (Item::Credit, -20_000), (Item::Tax, 5_510)];
+    assert_eq!(money_lines(&invoice), expected);
+    assert_eq!((invoice.credit, invoice.tax, invoice.total), (micros(25_000), micros(5_510), micros(34_510)));
+    let drawn: Vec<_> = invoice.draws.iter().map(|draw| (draw.credit.as_str(), draw.amount.count())).collect();
+    assert_eq!(drawn, [("a", 5_000), ("promo", 20_000)]);
+    assert_eq!(invoice.due_cents(), 3);
+}
+
+#[test]
+fn a_correction_of_what_credit_paid_gives_credit_back_and_no_money() {
+    let hour = 3_600_000_000;
+    let mut credits = CreditBook::new(vec![credit("promo", 100_000)]);
+    let tax = TaxRate::from_bps(700);
+    let paid =
+        Invoice::draft(Head { credits: credits.clone(), tax, ..head(0) }, &[on(11, 3, busy(hour))], &book()).unwrap();
+    assert_eq!(money_lines(&paid), [(Item::Credit, -25_000), (Item::Tax, 0)]);
+    credits.note(&paid.draws).unwrap();
+    let month = Month::from_ym(2026, 12).unwrap();
+    let next = Head { month, credits, tax, ..head(0) };
+    let corrected = Invoice::draft(next, &[on(11, 3, busy(-hour))], &book()).unwrap();
+    assert_eq!(money_lines(&corrected), [(Item::Credit, 25_000), (Item::Tax, 0)]);
+    assert_eq!((corrected.total, corrected.credit), (Micros::ZERO, micros(-25_000)));
 }

@@ -193,6 +193,8 @@ pub struct Lease {
     pub open_hour: Option<OpenHour>,
     /// The open page of samples.
     pub page: OpenPage,
+    /// The latest of its samples that were voided; `None`: none was.
+    pub voided_until: Option<Timestamp>,
 }
 
 /// The state of a lease, as people see it.

@@ -3,30 +3,39 @@
 //! Values in, values out. No I/O, no async, no clock (the caller passes `now`), no randomness, no SQL, no serde, no
 //! floating point. Every integer operation is checked; an overflow is a refused input ([`Overflow`]), never a wrap.
 //!
-//! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`curve`], [`meter`],
-//! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`admission`]; last [`cost`], tables that add up, and
-//! [`invoice`] with its [`breakdown`].
+//! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`void`], [`curve`],
+//! [`meter`],
+//! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last [`cost`], tables that
+//! add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`],
+//! its [`invoice_life`], and [`note`]s on it.
 
 pub mod admission;
 pub mod breakdown;
 pub mod checked;
 pub mod cost;
+pub mod credit;
 pub mod curve;
 pub mod customer;
 pub mod free_hours;
+pub mod funds;
 pub mod id;
 pub mod invoice;
+pub mod invoice_life;
+pub mod invoice_line;
 pub mod lease;
 pub mod limits;
 pub mod meter;
 pub mod money;
+pub mod note;
 pub mod rate_card;
 pub mod sample;
 pub mod sample_page;
 pub mod sandbox;
 pub mod storage_meter;
+pub mod tax;
 pub mod time;
 pub mod units;
 pub mod usage;
+pub mod void;
 
 pub use checked::Overflow;

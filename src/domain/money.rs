@@ -48,6 +48,11 @@ impl Cost {
         sub(self.0, other.0).map(Self)
     }
 
+    /// So many times as much.
+    pub fn times(self, count: i64) -> Result<Self, Overflow> {
+        mul(self.0, i128::from(count)).map(Self)
+    }
+
     /// Rounded down (towards minus infinity) to whole microdollars: how totals are shown.
     pub fn floor(self) -> Result<Micros, Overflow> {
         Micros::wide(self.0.div_euclid(UNITS_PER_MICRO))

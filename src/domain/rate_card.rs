@@ -64,8 +64,10 @@ impl RateCardEntry {
 #[derive(Clone, Debug)]
 pub struct PriceBook {
     fallback: RateCard,
-    default: BTreeMap<Day, RateCard>,
-    own: BTreeMap<Day, Option<RateCard>>,
+    default: BTreeMap<Day, (Timestamp, RateCard)>,
+    own: BTreeMap<Day, (Timestamp, Option<RateCard>)>,
+    /// When the latest of the entries was added.
+    changed_at: Option<Timestamp>,
 }
 
 impl PriceBook {
@@ -73,13 +75,15 @@ impl PriceBook {
     /// `list` holds where no default entry does: the first default card, in effect from the beginning of time.
     #[must_use]
     pub fn new(list: RateCard, account: &AccountId, entries: &[RateCardEntry]) -> Self {
-        let mut book = Self { fallback: list, default: BTreeMap::new(), own: BTreeMap::new() };
+        let mut book = Self { fallback: list, default: BTreeMap::new(), own: BTreeMap::new(), changed_at: None };
         for entry in entries {
+            let (day, added) = (entry.effective_on, entry.created_at);
             match (&entry.account, &entry.card) {
-                (None, Some(card)) => drop(book.default.insert(entry.effective_on, card.clone())),
-                (Some(owner), card) if owner == account => drop(book.own.insert(entry.effective_on, card.clone())),
-                (None, None) | (Some(_), _) => {}
+                (None, Some(card)) => drop(book.default.insert(day, (added, card.clone()))),
+                (Some(owner), card) if owner == account => drop(book.own.insert(day, (added, card.clone()))),
+                (None, None) | (Some(_), _) => continue,
             }
+            book.changed_at = book.changed_at.max(Some(added));
         }
         book
     }
@@ -87,13 +91,76 @@ impl PriceBook {
     /// The card that holds on a day.
     #[must_use]
     pub fn on(&self, day: Day) -> &RateCard {
-        let own = self.own.range(..=day).next_back().and_then(|(_, card)| card.as_ref());
-        let default = || self.default.range(..=day).next_back().map(|(_, card)| card);
+        let own = self.own.range(..=day).next_back().and_then(|(_, (_, card))| card.as_ref());
+        let default = || self.default.range(..=day).next_back().map(|(_, (_, card))| card);
         own.or_else(default).unwrap_or(&self.fallback)
+    }
+
+    /// The card that would hold on a day if none had been added after `at`.
+    fn on_as_known(&self, day: Day, at: Timestamp) -> &RateCard {
+        let known = |added: Timestamp| added <= at;
+        let own = self.own.range(..=day).rev().find(|(_, (added, _))| known(*added));
+        let default =
+            || self.default.range(..=day).rev().find(|(_, (added, _))| known(*added)).map(|(_, (_, card))| card);
+        own.and_then(|(_, (_, card))| card.as_ref()).or_else(default).unwrap_or(&self.fallback)
+    }
+
+    /// What cards that were added after `at` add to the cost of a usage on a day; zero when they make it cheaper. The
+    /// floor that the usage was metered with is the day's own.
+    pub fn repriced(&self, day: Day, usage: Usage, at: Timestamp) -> Result<Cost, Overflow> {
+        if self.changed_at <= Some(at) {
+            return Ok(Cost::ZERO);
+        }
+        let more = self.price(day, usage)?.minus(self.on_as_known(day, at).price(usage)?)?;
+        Ok(more.max(Cost::ZERO))
     }
 
     /// The exact cost of a usage on a day.
     pub fn price(&self, day: Day, usage: Usage) -> Result<Cost, Overflow> {
         self.on(day).price(usage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PriceBook, RateCard, RateCardEntry};
+    use crate::domain::id::{AccountId, RateCardId};
+    use crate::domain::money::{Cost, PriceMicros};
+    use crate::domain::time::{Day, Timestamp};
+    use crate::domain::units::Millicores;
+    use crate::domain::usage::Usage;
+
+    fn card(id: &str, cpu: i64) -> RateCard {
+        let price = |micros| PriceMicros::new(micros).unwrap();
+        RateCard {
+            id: RateCardId::parse(id).unwrap(),
+            cpu: price(cpu),
+            memory: price(0),
+            storage: price(0),
+            floor: Millicores::new(50).unwrap(),
+        }
+    }
+
+    #[test]
+    fn what_a_later_card_adds_is_told() {
+        let (day, account) = (Day::from_index(20_000).unwrap(), AccountId::parse("acme").unwrap());
+        let at = |ms| Timestamp::from_ms(ms).unwrap();
+        let entry = |added, cpu| RateCardEntry {
+            account: None,
+            effective_on: day,
+            card: Some(card("later", cpu)),
+            created_at: at(added),
+        };
+        let hour = Usage { cpu_us: 3_600_000_000, ..Usage::ZERO };
+        let added = |entry: RateCardEntry, admitted| {
+            let book = PriceBook::new(card("list", 25_000), &account, &[entry]);
+            book.repriced(day, hour, at(admitted)).unwrap().floor().unwrap().count()
+        };
+        assert_eq!(added(entry(1_000, 40_000), 999), 15_000);
+        assert_eq!(added(entry(1_000, 40_000), 1_000), 0, "known at admission");
+        assert_eq!(added(entry(1_000, 10_000), 999), 0, "cheaper");
+        let book = PriceBook::new(card("list", 25_000), &account, &[entry(1_000, 40_000)]);
+        let before = Day::from_index(19_999).unwrap();
+        assert_eq!(book.repriced(before, hour, at(0)).unwrap(), Cost::ZERO, "before its day");
     }
 }

@@ -26,6 +26,8 @@ pub struct Sandbox {
     pub storage: StorageMeter,
     /// The open page of samples at rest.
     pub page: OpenPage,
+    /// The latest report of its disk that was voided; `None`: none was.
+    pub voided_until: Option<Timestamp>,
 }
 
 /// The lease of a sandbox that started last.

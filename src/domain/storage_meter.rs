@@ -220,6 +220,12 @@ fn over<'p>(
     Ok(taken)
 }
 
+/// What `left` has more than `right`, hour by hour and key by key; may be negative.
+pub fn difference(mut left: StorageByHour, right: &StorageByHour) -> Result<StorageByHour, Overflow> {
+    merge(&mut left, right, sub)?;
+    Ok(left)
+}
+
 type Operation = fn(i128, i128) -> Result<i128, Overflow>;
 
 /// Adds or subtracts one entry; zeros are left out.

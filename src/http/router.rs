@@ -10,7 +10,8 @@ use utoipa_axum::routes;
 
 use super::problem::Failure;
 use super::routes::{
-    accounts, costs, dashboard, grants, invoices, keys, leases, ops, rate_cards, samples, sandboxes, tokens,
+    accounts, costs, dashboard, grants, invoices, keys, leases, notes, ops, rate_cards, samples, sandboxes, tokens,
+    voids,
 };
 use super::{AppState, Shared, layers, openapi};
 use crate::wire::problem::Code;
@@ -56,6 +57,7 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(sandboxes::get, sandboxes::put, sandboxes::delete))
         // samples: the only bodies that may be compressed
         .merge(OpenApiRouter::new().routes(routes!(samples::ingest)).layer(RequestDecompressionLayer::new()))
+        .routes(routes!(voids::create, voids::list))
         // reading
         .routes(routes!(costs::of_account))
         .routes(routes!(costs::of_all))
@@ -63,6 +65,10 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(invoices::list))
         .routes(routes!(invoices::get))
         .routes(routes!(invoices::close))
+        .routes(routes!(notes::record))
+        .routes(routes!(notes::issue))
+        .routes(routes!(notes::list))
+        .routes(routes!(notes::get))
         // trying things out
         .routes(routes!(ops::move_test_clock))
 }

@@ -141,12 +141,18 @@ const ACCESS: &str = "
     PUT    /v1/accounts/{account}/sandboxes/{sandbox}       admin control-plane
     DELETE /v1/accounts/{account}/sandboxes/{sandbox}       admin control-plane
     POST   /v1/samples                                      admin host
+    POST   /v1/accounts/{account}/voids                     admin
+    GET    /v1/accounts/{account}/voids                     admin control-plane customer
     GET    /v1/accounts/{account}/costs                     admin control-plane customer
     GET    /v1/costs                                        admin
     GET    /v1/accounts/{account}/balance                   admin control-plane customer
     GET    /v1/accounts/{account}/invoices                  admin control-plane customer
     GET    /v1/accounts/{account}/invoices/{month}          admin control-plane customer
     POST   /v1/months/{month}/close                         admin
+    POST   /v1/accounts/{account}/invoices/{month}/events   admin
+    POST   /v1/accounts/{account}/invoices/{month}/notes    admin
+    GET    /v1/accounts/{account}/notes                     admin control-plane customer
+    GET    /v1/accounts/{account}/notes/{number}            admin control-plane customer
     PUT    /v1/test-clock                                   admin
 ";
 

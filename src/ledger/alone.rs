@@ -6,17 +6,23 @@ use std::collections::BTreeSet;
 
 use super::batch::{Engine, told};
 use super::command::{
-    AddRateCard, AdmitRequest, CommandError, CreateAccount, CreateGrant, CreateKey, Made, Quote, RemoveRateCard,
-    ReturnToDefault, Role, SecretDigest, Token, UpdateAccount, UpdateKey,
+    AddRateCard, AdmitRequest, CommandError, CreateAccount, CreateCredit, CreateGrant, CreateKey, IssueNote, Made,
+    Quote, RecordEvent, RemoveRateCard, ReturnToDefault, Role, SecretDigest, Token, UpdateAccount, UpdateKey,
+    VoidSample,
 };
 use super::retry::{Attempts, Failed};
 use super::working_set::WorkingSet;
 use super::{Answer, gate, load};
+use crate::domain::credit::Credit;
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, KeyId, RateCardId, TokenId};
+use crate::domain::invoice_life::InvoiceEvent;
+use crate::domain::money::Micros;
+use crate::domain::note::Note;
 use crate::domain::rate_card::RateCardEntry;
 use crate::domain::time::Day;
+use crate::domain::void::Void;
 use crate::store::shapes::{Bearer, TokenRecord, TokenRole};
 use crate::store::{Lane, StoreError, Tx};
 
@@ -37,6 +43,14 @@ pub enum Alone {
     RevokeKey(AccountId, KeyId),
     /// Grants free time.
     CreateGrant(CreateGrant),
+    /// Grants promotional credit.
+    CreateCredit(CreateCredit),
+    /// Voids a sample.
+    VoidSample(VoidSample),
+    /// Records what happened to an invoice.
+    RecordEvent(RecordEvent),
+    /// Issues a note on an invoice.
+    IssueNote(IssueNote),
     /// Adds a rate card.
     AddRateCard(AddRateCard),
     /// Returns an account to the default card.
@@ -60,6 +74,14 @@ pub enum AloneAnswer {
     Key(Made<Key>),
     /// A grant.
     Grant(Made<Grant>),
+    /// A grant of credit.
+    Credit(Made<(Credit, Micros)>),
+    /// A void.
+    Void(Box<Made<Void>>),
+    /// An event of an invoice.
+    Event(Made<InvoiceEvent>),
+    /// A note on an invoice.
+    Note(Box<Made<Note>>),
     /// A rate card's entry.
     RateCard(Box<Made<RateCardEntry>>),
     /// A token.
@@ -142,6 +164,9 @@ async fn create_token(
 async fn carry_out(tx: &mut Tx, set: &mut WorkingSet, command: &Alone) -> Result<Answer<AloneAnswer>, StoreError> {
     if let Some(account) = account_of(command) {
         load_customer(tx, set, account, begins_counters(command)).await?;
+        if matches!(command, Alone::CreateGrant(_) | Alone::CreateCredit(_)) {
+            set.credits = tx.credit_books(&[account.clone()].into()).await?;
+        }
     }
     load::tell_time(tx, set).await?;
     let done = |()| AloneAnswer::Done;
@@ -175,6 +200,16 @@ async fn carry_out(tx: &mut Tx, set: &mut WorkingSet, command: &Alone) -> Result
             set.revoke_key(account, key).map(known)
         }
         Alone::CreateGrant(command) => set.create_grant(command).map(AloneAnswer::Grant),
+        Alone::CreateCredit(command) => set.create_credit(command).map(AloneAnswer::Credit),
+        Alone::RecordEvent(command) => super::notes::record(tx, set, command).await?,
+        Alone::IssueNote(command) => super::notes::issue(tx, set, command).await?,
+        Alone::VoidSample(command) => {
+            let known = tx.void(&command.account, &command.id).await?;
+            let evidence = if known.is_none() { super::voids::load(tx, set, command).await? } else { None };
+            load::tell_time(tx, set).await?;
+            let made = set.void_sample(command, known.as_ref(), evidence.as_ref());
+            made.map(|made| AloneAnswer::Void(Box::new(made)))
+        }
         Alone::AddRateCard(command) => {
             let same_id = entry_of(tx, &command.card.id).await?;
             let same_day = entry_on(tx, command.account.as_ref(), command.effective_on).await?;
@@ -200,6 +235,10 @@ fn account_of(command: &Alone) -> Option<&AccountId> {
         Alone::UpdateKey(command) => Some(&command.account),
         Alone::RotateKey(account, ..) | Alone::RevokeKey(account, _) => Some(account),
         Alone::CreateGrant(command) => Some(&command.account),
+        Alone::CreateCredit(command) => Some(&command.account),
+        Alone::VoidSample(command) => Some(&command.account),
+        Alone::RecordEvent(command) => Some(&command.account),
+        Alone::IssueNote(command) => Some(&command.account),
         Alone::AddRateCard(command) => command.account.as_ref(),
         Alone::ReturnToDefault(command) => Some(&command.account),
         Alone::RemoveRateCard(_) | Alone::CreateToken(..) | Alone::RevokeToken(_) | Alone::Quote(_) => None,

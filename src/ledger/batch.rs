@@ -162,6 +162,8 @@ async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
                 true
             }
         };
+        // What other tasks are about to send comes along: they go first, once.
+        tokio::task::yield_now().await;
         // One of the lanes is closed and empty: so are they all, or will be; take what is left without waiting.
         inbox.take_waiting(&mut gates, &mut alone, &mut lives, &mut slices, engine.limits);
         let idle = gates.is_empty() && alone.is_empty() && lives.is_empty() && slices.is_empty();

@@ -8,24 +8,27 @@
 //!    of leases are posted to the month that closes and taken out of the next one, and the watermark moves: from here
 //!    on nothing more is billed in the closed months. The rows of leases stay as they are; when such an hour is written
 //!    out later, the two cancel and what came since is late usage of the next month;
-//! 3. month by month, account by account: the invoice is worked out from a snapshot (closed months stand still) and
-//!    added with the next number under the lock of the numbers, so that numbers have no gap and no engine makes an
-//!    invoice twice;
+//! 3. month by month, a few accounts at a time: what the month bills is read from a snapshot (closed months stand
+//!    still). Then the accounts are locked, so that no credit is granted and none is relied on meanwhile (an admission
+//!    sees usage that is not billed yet, or what the invoice drew for it), and after them the numbers; the invoices are
+//!    worked out and added with the next ones, so that numbers have no gap and no engine makes an invoice twice;
 //! 4. the month is noted as closed.
 //!
 //! Killed at any point, a repetition goes on where it was.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::batch::told;
 use super::command::{CommandError, ConflictCode};
-use super::queries::invoices::{BilledDays, billed_days};
+use super::queries::invoices::{BilledDays, billed_days, head_of};
 use super::{Answer, Ledger};
+use crate::domain::customer::Account;
 use crate::domain::id::AccountId;
-use crate::domain::invoice::{Head, Invoice, Status};
+use crate::domain::invoice::{Invoice, Status};
 use crate::domain::lease::HourTotals;
+use crate::domain::money::Micros;
 use crate::domain::rate_card::PriceBook;
-use crate::domain::time::{Hour, Month, Timestamp};
+use crate::domain::time::{Day, Hour, Month, Timestamp};
 use crate::store::{Lane, StoreError, Tx};
 
 /// Accounts whose invoices are made in one transaction: few enough that nobody waits long for the numbers.
@@ -42,6 +45,15 @@ pub struct ClosedMonth {
     pub month: Month,
     /// How many invoices it has.
     pub invoices: i64,
+}
+
+/// What a month bills of one account, read while it is closed: it does not change any more.
+#[derive(Clone, Debug)]
+struct Bill {
+    account: AccountId,
+    days: Vec<(Day, HourTotals)>,
+    book: PriceBook,
+    carried_over: Micros,
 }
 
 /// How far closing has come.
@@ -204,12 +216,12 @@ impl Ledger {
         let mut after: Option<AccountId> = None;
         loop {
             let mut tx = self.engine.store.read().await?;
-            let (accounts, drafts) = self.drafts_to_make_final(&mut tx, after.as_ref(), month).await?;
+            let (accounts, bills) = self.bills_to_make_final(&mut tx, after.as_ref(), month).await?;
             drop(tx);
             so_far.accounts = so_far.accounts.saturating_add(accounts.len());
             let mut tries = Tries::default();
             let made = loop {
-                if let Some(outcome) = tries.ended(self.number(drafts.clone(), now).await) {
+                if let Some(outcome) = tries.ended(self.number(month, &bills, now).await) {
                     break outcome?;
                 }
             };
@@ -227,46 +239,50 @@ impl Ledger {
         Ok(invoices)
     }
 
-    /// The next few accounts, and the invoices that they lack.
-    async fn drafts_to_make_final(
+    /// The next few accounts, and what the month bills of those that lack an invoice.
+    async fn bills_to_make_final(
         &self,
         tx: &mut Tx,
         after: Option<&AccountId>,
         month: Month,
-    ) -> Result<(BTreeSet<AccountId>, Vec<Invoice>), StoreError> {
+    ) -> Result<(BTreeSet<AccountId>, Vec<Bill>), StoreError> {
         let accounts = tx.list_accounts(after.map(AccountId::as_str), ACCOUNTS_MAX).await?;
-        let ids: BTreeSet<AccountId> = accounts.iter().map(|account| account.id.clone()).collect();
+        let ids: BTreeSet<AccountId> = accounts.into_iter().map(|account| account.id).collect();
         let known = tx.invoiced(&ids, month).await?;
         let lacking: BTreeSet<AccountId> = ids.difference(&known).cloned().collect();
-        let mut days = billed_days(tx, &lacking, month, BilledDays::Closed).await?;
         let carried = tx.carried_over(&lacking, month).await?;
         let entries = tx.rate_card_entries(&lacking).await?;
-        let mut drafts = Vec::new();
-        for account in accounts {
-            let Some(days) = days.remove(&account.id) else { continue };
-            let book = PriceBook::new(self.engine.rules.list.clone(), &account.id, &entries);
-            let carried_over = carried.get(&account.id).copied().unwrap_or_default();
-            let head = Head { account: account.id, name: account.name, month, carried_over };
-            let draft = Invoice::draft(head, &days, &book)?;
-            // Without usage there is no invoice: what is carried over waits for the next one.
-            if draft.lines.iter().any(|line| line.used.is_some()) {
-                drafts.push(draft);
-            }
-        }
-        Ok((ids, drafts))
+        let days = billed_days(tx, &lacking, month, BilledDays::Closed).await?;
+        let bill = |(account, days): (AccountId, _)| {
+            let book = PriceBook::new(self.engine.rules.list.clone(), &account, &entries);
+            let carried_over = carried.get(&account).copied().unwrap_or_default();
+            Bill { account, days, book, carried_over }
+        };
+        Ok((ids, days.into_iter().map(bill).collect()))
     }
 
-    /// Makes drafts final with the next numbers, but for those that another engine has made final meanwhile.
-    async fn number(&self, drafts: Vec<Invoice>, now: Timestamp) -> Result<usize, StoreError> {
-        let Some(month) = drafts.first().map(|draft| draft.month) else { return Ok(0) };
+    /// Makes invoices final with the next numbers, but for those that another engine has made final meanwhile, and
+    /// those without usage: what is carried over waits for the next one. Answers how many.
+    async fn number(&self, month: Month, bills: &[Bill], now: Timestamp) -> Result<usize, StoreError> {
+        if bills.is_empty() {
+            return Ok(0);
+        }
         let mut tx = self.engine.store.begin(Lane::Decision).await?;
+        let ids = bills.iter().map(|bill| bill.account.clone()).collect();
+        let accounts = tx.lock_accounts(&ids).await?;
+        let accounts: BTreeMap<&AccountId, &Account> = accounts.iter().map(|account| (&account.id, account)).collect();
         let mut next = tx.lock_invoice_numbers().await?;
-        let ids = drafts.iter().map(|draft| draft.account.clone()).collect();
         let known = tx.invoiced(&ids, month).await?;
+        let mut credits = tx.credit_books(&ids).await?;
         let mut made = Vec::new();
-        for draft in drafts.into_iter().filter(|draft| !known.contains(&draft.account)) {
-            made.push(Invoice { status: Status::Final { number: next, at: now }, ..draft });
-            next = next.next()?;
+        for bill in bills.iter().filter(|bill| !known.contains(&bill.account)) {
+            let Some(owner) = accounts.get(&bill.account) else { continue };
+            let credits = credits.remove(&bill.account).unwrap_or_default();
+            let draft = Invoice::draft(head_of(owner, month, bill.carried_over, credits), &bill.days, &bill.book)?;
+            if draft.lines.iter().any(|line| line.used.is_some()) {
+                made.push(Invoice { status: Status::Final { number: next, at: now }, ..draft });
+                next = next.next()?;
+            }
         }
         if made.is_empty() {
             return Ok(0);

@@ -4,12 +4,17 @@ use std::sync::Arc;
 
 use crate::domain::admission::Refusal;
 use crate::domain::customer::AccountStatus;
-use crate::domain::id::{AccountId, ExtendId, GrantId, HostId, KeyId, LeaseId, RateCardId, SandboxId};
+use crate::domain::id::{
+    AccountId, EventId, ExtendId, GrantId, HostId, KeyId, LeaseId, NoteId, RateCardId, SandboxId, VoidId,
+};
+use crate::domain::invoice_life::EventKind;
 use crate::domain::lease::{EndReason, Lease};
 use crate::domain::money::Micros;
+use crate::domain::note::{NoteKind, NoteLine};
 use crate::domain::rate_card::{PriceBook, RateCard};
 use crate::domain::sample::{RejectCode, Sample};
-use crate::domain::time::{Day, Timestamp};
+use crate::domain::tax::TaxRate;
+use crate::domain::time::{Day, Month, Timestamp};
 
 pub use crate::domain::admission::{AdmitRequest, LeaseRequest};
 pub use crate::secret::SecretDigest;
@@ -79,6 +84,8 @@ pub struct CreateAccount {
     pub name: String,
     /// Whether it can pay.
     pub card_on_file: bool,
+    /// What is added to its invoices.
+    pub tax: Option<TaxRate>,
 }
 
 /// Changes what is given of an account.
@@ -94,6 +101,8 @@ pub struct UpdateAccount {
     pub status: Option<AccountStatus>,
     /// `Some(None)` removes the limit.
     pub daily_limit: Option<Option<Micros>>,
+    /// `Some(None)` removes the tax line.
+    pub tax: Option<Option<TaxRate>>,
 }
 
 /// Makes a key.
@@ -141,6 +150,81 @@ pub struct CreateGrant {
     pub expires_on: Option<Day>,
     /// Free text.
     pub note: String,
+}
+
+/// Makes a grant of promotional credit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateCredit {
+    /// The account.
+    pub account: AccountId,
+    /// Its id.
+    pub id: GrantId,
+    /// How much.
+    pub granted: Micros,
+    /// The first day; `None`: today.
+    pub starts_on: Option<Day>,
+    /// The first day whose usage it pays for no more; `None`: never.
+    pub expires_on: Option<Day>,
+    /// Free text.
+    pub note: String,
+}
+
+/// Records what happened to a final invoice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordEvent {
+    /// Whose invoice.
+    pub account: AccountId,
+    /// Of which month.
+    pub month: Month,
+    /// The event's id.
+    pub id: EventId,
+    /// What happened.
+    pub kind: EventKind,
+    /// What it refers to; of a payment not empty.
+    pub reference: String,
+    /// Free text.
+    pub note: String,
+}
+
+/// Issues a credit note or debit note on a final invoice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssueNote {
+    /// Whose invoice.
+    pub account: AccountId,
+    /// Of which month.
+    pub month: Month,
+    /// The note's id.
+    pub id: NoteId,
+    /// Which way it corrects.
+    pub kind: NoteKind,
+    /// Why.
+    pub reason: String,
+    /// 1 to 100 lines.
+    pub lines: Vec<NoteLine>,
+}
+
+/// Whose sample is voided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A lease's.
+    Lease(LeaseId),
+    /// A sandbox's at rest.
+    AtRest(SandboxId),
+}
+
+/// Voids an accepted sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VoidSample {
+    /// The account.
+    pub account: AccountId,
+    /// The void's id.
+    pub id: VoidId,
+    /// Whose sample.
+    pub of: Target,
+    /// Its instant.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: String,
 }
 
 /// Adds a rate card to the default scope or to one account.

@@ -9,7 +9,7 @@ use super::load::Loaded;
 use super::working_set::{LeaseKey, SandboxKey, WorkingSet};
 use crate::domain::id::LeaseId;
 use crate::domain::lease::Lease;
-use crate::domain::sample::Reading;
+use crate::domain::sample::{Reading, StorageReport};
 use crate::domain::sample_page::{self, PageSample};
 use crate::domain::sandbox::Sandbox;
 use crate::domain::storage_meter::{self, Holders, Reporter, StoragePoint};
@@ -78,15 +78,44 @@ async fn load_readings(tx: &mut Tx, set: &mut WorkingSet, late: &BTreeMap<LeaseK
         let samples = decode(&page.bytes)?;
         by_lease.entry((owner.account, lease)).or_default().extend(samples.iter().filter_map(PageSample::reading));
     }
+    let voids = voids_of_leases(tx, set, late.keys()).await?;
     for key in late.keys() {
         let Some(lease) = set.leases.get(key) else { continue };
         let mut readings = by_lease.remove(key).unwrap_or_default();
         readings.extend(decode(&lease.page.bytes)?.iter().filter_map(PageSample::reading));
         readings.sort_by_key(|reading| reading.at);
         readings.dedup_by_key(|reading| reading.at);
-        set.readings.insert(key.clone(), readings);
+        let is_voided = |reading: &Reading| voids.contains(&(key.clone(), reading.at));
+        let (voided, counting) = readings.into_iter().partition(is_voided);
+        set.voided.insert(key.clone(), voided);
+        set.readings.insert(key.clone(), counting);
     }
     Ok(())
+}
+
+/// Which samples of leases are voided; nothing is asked where none is.
+async fn voids_of_leases(
+    tx: &mut Tx,
+    set: &WorkingSet,
+    keys: impl Iterator<Item = &LeaseKey>,
+) -> Loaded<BTreeSet<(LeaseKey, Timestamp)>> {
+    let leases = keys.filter_map(|key| set.leases.get(key)).filter(|lease| lease.voided_until.is_some());
+    let lives = leases.map(|lease| (lease.account.clone(), lease.sandbox.clone(), lease.life)).collect();
+    let voids = tx.voids_of_lives(&lives).await?;
+    Ok(voids.into_iter().filter_map(|void| Some(((void.account, void.lease?), void.at))).collect())
+}
+
+/// Loads all hours (and draws) of a lease.
+pub(super) async fn all_hours(tx: &mut Tx, set: &mut WorkingSet, key: &LeaseKey) -> Loaded<()> {
+    let Some(lease) = set.leases.get(key) else { return Ok(()) };
+    let span = lease.window;
+    load_hours(tx, set, &[(key.clone(), span)].into()).await
+}
+
+/// Loads to which keys a life's storage is attributed from its beginning on.
+pub(super) async fn holders_of_life(tx: &mut Tx, set: &mut WorkingSet, sandbox: &Sandbox) -> Loaded<()> {
+    let whole = (sandbox.account.clone(), sandbox.id.clone(), sandbox.life, Timestamp::EPOCH);
+    load_holders(tx, set, &[], &[whole]).await
 }
 
 /// Loads hours (and their draws) of leases, but for the open hour, which is in the lease's row.
@@ -177,6 +206,9 @@ pub async fn for_reports(tx: &mut Tx, set: &mut WorkingSet, from: &BTreeMap<Sand
 /// Whether reports at or after an instant may have been accepted that are not in the sandbox's row: those before the
 /// latest that counts, one at its very instant (of which another may count), and any of a deleted sandbox.
 fn is_among_reports(sandbox: &Sandbox, at: Timestamp) -> Loaded<bool> {
+    if sandbox.voided_until.is_some_and(|until| at <= until) {
+        return Ok(true);
+    }
     let Some(last) = &sandbox.storage.last else { return Ok(sandbox.deleted_at.is_some()) };
     if at == last.at && sandbox.deleted_at.is_none() {
         return Ok(!decode(&sandbox.page.bytes)?.iter().any(|sample| sample.at == at));
@@ -254,6 +286,22 @@ async fn take_storage_pages(
         for lease in set.leases_of(&key.0.0, &key.0.1).filter(|lease| lease.life == key.1) {
             found.extend(reports(&lease.page.bytes, &Reporter::Lease(lease.window.start, lease.id.clone()))?);
         }
+        let voids = set.life(&key.0.0, &key.0.1, key.1).filter(|life| life.voided_until.is_some());
+        let lives = voids.map(|life| (life.account.clone(), life.id.clone(), life.life)).into_iter().collect();
+        let voids: BTreeSet<(Option<LeaseId>, Timestamp)> =
+            tx.voids_of_lives(&lives).await?.into_iter().map(|void| (void.lease, void.at)).collect();
+        let is_voided = |point: &StoragePoint| {
+            let lease = match &point.by {
+                Reporter::AtRest => None,
+                Reporter::Lease(_, lease) => Some(lease.clone()),
+            };
+            voids.contains(&(lease, point.at))
+        };
+        let (voided, counting): (Vec<StoragePoint>, Vec<StoragePoint>) = found.into_iter().partition(is_voided);
+        let found = counting;
+        let voided = voided.into_iter().filter(|point| point.by == Reporter::AtRest);
+        let voided = voided.map(|point| StorageReport { at: point.at, storage: point.storage }).collect();
+        set.voided_at_rest.insert(key.clone(), voided);
         let at_rest = found.iter().filter(|point| point.by == Reporter::AtRest).cloned().collect();
         set.at_rest.insert(key.clone(), at_rest);
         set.storage.insert(key, storage_meter::counting(found));
@@ -263,11 +311,7 @@ async fn take_storage_pages(
 
 fn reports(bytes: &[u8], by: &Reporter) -> Loaded<Vec<StoragePoint>> {
     let samples = decode(bytes)?;
-    let point = |report: crate::domain::sample::StorageReport| StoragePoint {
-        at: report.at,
-        storage: report.storage,
-        by: by.clone(),
-    };
+    let point = |report: StorageReport| StoragePoint { at: report.at, storage: report.storage, by: by.clone() };
     Ok(samples.iter().filter_map(PageSample::storage_report).map(point).collect())
 }
 

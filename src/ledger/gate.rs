@@ -74,7 +74,11 @@ async fn settle_due(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<Accou
 
 /// Whether settling what is due could turn a refusal into a yes: what it gives back is money and free time.
 fn may_fit_after_settling<T>(answer: &Answer<T>) -> bool {
-    matches!(answer, Err(CommandError::Refused(Refusal::SpendingLimitReached(_) | Refusal::FreeHoursExhausted { .. })))
+    let Err(CommandError::Refused(refusal)) = answer else { return false };
+    matches!(
+        refusal,
+        Refusal::SpendingLimitReached(_) | Refusal::FreeHoursExhausted { .. } | Refusal::CreditExhausted { .. }
+    )
 }
 
 fn account_of(command: &Gate) -> &AccountId {
@@ -112,6 +116,7 @@ fn code_of(refusal: &Refusal) -> (&'static str, Option<LeaseId>) {
         Refusal::MaxCostExceeded { lease, .. } => ("max_cost_exceeded", Some(lease.clone())),
         Refusal::CardRequired { lease } => ("card_required", Some(lease.clone())),
         Refusal::FreeHoursExhausted { .. } => ("free_hours_exhausted", None),
+        Refusal::CreditExhausted { lease, .. } => ("credit_exhausted", Some(lease.clone())),
         Refusal::SpendingLimitReached(reached) => ("spending_limit_reached", Some(reached.lease.clone())),
     }
 }

@@ -103,11 +103,15 @@ async fn load_corrections(
         let Seen::Running(lease, reading) = &sample.seen else { continue };
         let key = (sample.account.clone(), lease.clone());
         let Some(known) = set.leases.get(&key) else { continue };
-        if known.meter.last.is_none_or(|last| last.at < reading.at) {
+        // Where the latest reading was voided, what comes is a correction: it may post hours that were left before.
+        let last = known.meter.last.map(|last| last.at);
+        let voided =
+            known.voided_until.is_some_and(|until| reading.at <= until || last.is_none_or(|last| last < until));
+        if !voided && last.is_none_or(|last| last < reading.at) {
             if !known.open {
                 tails.insert(key);
             }
-        } else if !is_in_row(set, &sample.account, lease, reading) {
+        } else if known.voided_until.is_some() || !is_in_row(set, &sample.account, lease, reading) {
             let span = late.entry(key).or_insert(Span { start: reading.at, end: reading.at });
             *span = Span { start: span.start.min(reading.at), end: span.end.max(reading.at) };
         }

@@ -14,7 +14,9 @@ use crate::domain::customer::Account;
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
 use crate::domain::lease::EndReason;
-use crate::domain::time::{Day, Span, Timestamp};
+use crate::domain::time::{Day, Month, Span, Timestamp};
+use crate::domain::usage::Usage;
+use crate::store::shapes::BilledSpan;
 use crate::store::{StoreError, Tx};
 
 /// What loading answers.
@@ -128,6 +130,47 @@ async fn load_cover(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<Accou
     }
     // A replaced lease, or one that settles, posts time that may be free.
     set.take_grants(tx.grants(accounts).await?);
+    set.credits = tx.credit_books(&cardless).await?;
+    let credited: BTreeSet<AccountId> = set.credits.keys().cloned().collect();
+    load_unbilled(tx, set, &credited).await
+}
+
+/// Net usage by day that no final invoice has billed, late usage included. Read after the leases: a sample that is
+/// counted in between is counted twice, as held and as used, never not at all.
+async fn load_unbilled(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<AccountId>) -> Loaded<()> {
+    if accounts.is_empty() {
+        return Ok(());
+    }
+    let closed = tx.last_closed_month().await?;
+    let billed = tx.last_invoices(accounts).await?;
+    for account in accounts {
+        let billed = billed.get(account).copied().max(closed);
+        let first = billed.map_or(Month::FIRST, Month::next);
+        let mut days: BTreeMap<Day, Usage> = BTreeMap::new();
+        let until = Timestamp::MAX.day().next();
+        let mut found: Vec<(Day, Usage)> = Vec::new();
+        for ((_, day), totals) in tx.all_key_days(account, first.first_day(), until).await? {
+            found.push((day, totals.used));
+        }
+        let mut month = first;
+        while billed.is_some() && month <= set.now.month() {
+            let late = tx.late_months(&[account.clone()].into(), month).await?;
+            let spans = late.into_iter().filter(|(_, used)| *used < first).map(|(account, used)| {
+                let (from, to) = (used.first_day().start().hour(), used.next().first_day().start().hour());
+                BilledSpan { account, from, to, billed_month: month }
+            });
+            let spans: Vec<BilledSpan> = spans.collect();
+            for row in tx.billed_usage(&spans, false).await? {
+                found.push((row.day, row.totals.net()?));
+            }
+            month = month.next();
+        }
+        for (day, used) in found {
+            let sum = days.entry(day).or_default();
+            *sum = sum.plus(used)?;
+        }
+        set.unbilled.insert(account.clone(), days);
+    }
     Ok(())
 }
 

@@ -16,12 +16,14 @@ pub mod gate;
 pub mod ingest;
 pub mod lives;
 pub mod load;
+pub mod notes;
 pub mod post;
 pub mod queries;
 mod retry;
 pub mod tally;
 pub mod verify;
 pub mod view;
+pub mod voids;
 pub mod working_set;
 
 use std::sync::Arc;
@@ -32,19 +34,22 @@ use tokio_util::sync::CancellationToken;
 use alone::{Alone, AloneAnswer};
 use batch::{BatchLimits, Engine, Gate, Job, Lanes, Passed, told};
 use command::{
-    AddRateCard, AdmitRequest, Admitted, CommandError, CreateAccount, CreateGrant, CreateKey, DeleteSandbox, EndLease,
-    ExtendLease, Ingest, Made, MoveLease, PutSandbox, Quote, RemoveRateCard, ReturnToDefault, Role, SampleOutcome,
-    SecretDigest, Token, UpdateAccount, UpdateKey,
+    AddRateCard, AdmitRequest, Admitted, CommandError, CreateAccount, CreateCredit, CreateGrant, CreateKey,
+    DeleteSandbox, EndLease, ExtendLease, Ingest, Made, MoveLease, PutSandbox, Quote, RemoveRateCard, ReturnToDefault,
+    Role, SampleOutcome, SecretDigest, Token, UpdateAccount, UpdateKey, VoidSample,
 };
 use lives::{Life, LifeAnswer};
 use working_set::{LeaseKey, Rules};
 
 use crate::clock::Clock;
+use crate::domain::credit::Credit;
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, KeyId, TokenId};
 use crate::domain::lease::Lease;
+use crate::domain::money::Micros;
 use crate::domain::rate_card::RateCardEntry;
+use crate::domain::void::Void;
 use crate::store::Store;
 
 /// What every call answers.
@@ -171,6 +176,22 @@ impl Ledger {
     pub async fn create_grant(&self, command: CreateGrant) -> Answer<Made<Grant>> {
         match self.alone(Alone::CreateGrant(command)).await? {
             AloneAnswer::Grant(made) => Ok(made),
+            _ => mismatched(),
+        }
+    }
+
+    /// Makes a grant of promotional credit. Answers what final invoices have drawn on it, too.
+    pub async fn create_credit(&self, command: CreateCredit) -> Answer<Made<(Credit, Micros)>> {
+        match self.alone(Alone::CreateCredit(command)).await? {
+            AloneAnswer::Credit(made) => Ok(made),
+            _ => mismatched(),
+        }
+    }
+
+    /// Voids an accepted sample: it stays in the evidence and counts no more.
+    pub async fn void_sample(&self, command: VoidSample) -> Answer<Made<Void>> {
+        match self.alone(Alone::VoidSample(command)).await? {
+            AloneAnswer::Void(made) => Ok(*made),
             _ => mismatched(),
         }
     }

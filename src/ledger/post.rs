@@ -29,6 +29,9 @@ impl WorkingSet {
             if late {
                 self.late.push((lease.account.clone(), day, net));
             }
+            if let Some(book) = self.books.get(&lease.account) {
+                self.repriced = self.repriced.plus(book.repriced(day, net, lease.created_at)?)?;
+            }
         }
         Ok(())
     }
@@ -193,7 +196,7 @@ impl WorkingSet {
         let prices = self.prices(&after.account);
         let change: BTreeMap<Day, Usage> = match before {
             // The common case, a sample in order of a running lease, needs only the days that it moved over.
-            Some(before) if holds_plainly(before) && holds_plainly(after) && before.window == after.window => {
+            Some(before) if moved_on(before, after) => {
                 let metered = Span { start: before.metered_until(), end: after.metered_until() };
                 negated(after.shape.worst_case_by_day(metered)?)?
             }
@@ -212,6 +215,14 @@ impl WorkingSet {
         }
         Ok(())
     }
+}
+
+/// Whether a lease was only metered further: nothing else of what it holds has changed, and no sample was voided.
+fn moved_on(before: &Lease, after: &Lease) -> bool {
+    holds_plainly(before)
+        && holds_plainly(after)
+        && before.window == after.window
+        && before.metered_until() <= after.metered_until()
 }
 
 /// Whether a lease's hold is just the worst case of its unmetered time: no end was told, and it is not settled.

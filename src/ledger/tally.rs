@@ -1,9 +1,10 @@
 //! What the ledger counts for operators, beside the rows: batches, refusals, and usage that came late.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::working_set::WorkingSet;
-use crate::domain::money::Cost;
+use crate::domain::money::{Cost, Micros};
 
 /// Counters since the process began; read by the metrics page.
 #[derive(Debug, Default)]
@@ -14,8 +15,29 @@ pub struct Tally {
     pub admitted: AtomicU64,
     /// Requests that the gate refused.
     pub refused: AtomicU64,
-    /// Net cost that corrections added, in microdollars rounded down: late samples are billed, and counted here.
-    pub late_micros: AtomicI64,
+    /// Net cost that corrections added: late samples are billed, and counted here.
+    pub late: Sum,
+    /// Net cost that rate cards added which were not known at admission.
+    pub repriced: Sum,
+}
+
+/// An exact sum of costs.
+#[derive(Debug, Default)]
+pub struct Sum(Mutex<Cost>);
+
+impl Sum {
+    /// Adds to it; a sum beyond all bounds stays as it is.
+    fn add(&self, cost: Cost) {
+        let mut sum = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *sum = sum.plus(cost).unwrap_or(*sum);
+    }
+
+    /// In microdollars, rounded down.
+    #[must_use]
+    pub fn micros(&self) -> i64 {
+        let sum = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.floor().map_or(i64::MAX, Micros::count)
+    }
 }
 
 impl Tally {
@@ -29,8 +51,9 @@ impl Tally {
             .late
             .iter()
             .try_fold(Cost::ZERO, |sum, (account, day, usage)| sum.plus(set.prices(account).price(*day, *usage)?));
-        if let Ok(late) = priced.and_then(Cost::floor) {
-            self.late_micros.fetch_add(late.count(), Ordering::Relaxed);
+        if let Ok(late) = priced {
+            self.late.add(late);
         }
+        self.repriced.add(set.repriced);
     }
 }

@@ -1,9 +1,10 @@
 //! What reads answer: things of the ledger as people see them, priced and adding up.
 
 use crate::domain::cost::Amounts;
+use crate::domain::credit::{Credit, CreditBalance};
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
-use crate::domain::id::{AccountId, HostId, KeyId, LeaseId, SandboxId};
+use crate::domain::id::{AccountId, GrantId, HostId, KeyId, LeaseId, SandboxId};
 use crate::domain::lease::{Lease, LeaseState};
 use crate::domain::money::Micros;
 use crate::domain::rate_card::{RateCard, RateCardEntry};
@@ -203,8 +204,12 @@ pub struct Balance {
     pub amounts: Amounts,
     /// Its net cost at the same pace to its end.
     pub forecast: Micros,
+    /// What credit pays of the current month's invoice as it stands.
+    pub month_credit: Micros,
     /// Free time.
     pub free: FreeBalance,
+    /// Promotional credit.
+    pub credit: CreditBalance,
     /// The account's own day.
     pub account_day: DayBalance,
     /// Its keys that are not revoked or have a day today; at most 1,000, by id.
@@ -224,5 +229,23 @@ pub struct CardsInForce {
 pub type AccountView = Account;
 /// See [`AccountView`].
 pub type KeyView = Key;
-/// See [`AccountView`].
-pub type GrantView = Grant;
+
+/// A grant of either kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GrantView {
+    /// Free time.
+    Time(Grant),
+    /// Promotional credit, and what final invoices drew on it.
+    Credit(Credit, Micros),
+}
+
+impl GrantView {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &GrantId {
+        match self {
+            Self::Time(grant) => &grant.id,
+            Self::Credit(credit, _) => &credit.id,
+        }
+    }
+}

@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use crate::domain::Overflow;
 use crate::domain::admission::FreeCover;
+use crate::domain::credit::CreditBook;
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::{Draws, Grant, sort_for_drawing};
 use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
 use crate::domain::lease::{HourTotals, Lease};
 use crate::domain::limits::DayTotals;
+use crate::domain::money::Cost;
 use crate::domain::rate_card::{PriceBook, RateCard, RateCardEntry};
-use crate::domain::sample::Reading;
+use crate::domain::sample::{Reading, StorageReport};
 use crate::domain::sandbox::Sandbox;
 use crate::domain::storage_meter::{Holders, StoragePoint};
 use crate::domain::time::{Day, Hour, Month, Timestamp};
@@ -60,6 +62,10 @@ pub struct WorkingSet {
     pub books: BTreeMap<AccountId, Arc<PriceBook>>,
     /// Grants, sorted for drawing.
     pub grants: BTreeMap<AccountId, Vec<Grant>>,
+    /// Credits of accounts that have any, with what final invoices drew on them.
+    pub credits: BTreeMap<AccountId, CreditBook>,
+    /// Of accounts without a card that have credit: net usage by day that no final invoice has billed.
+    pub unbilled: BTreeMap<AccountId, BTreeMap<Day, Usage>>,
     /// Leases, some of them only to look at.
     pub leases: BTreeMap<LeaseKey, Lease>,
     /// Leases that this batch has locked: only these may it change.
@@ -82,6 +88,10 @@ pub struct WorkingSet {
     pub draws: BTreeMap<(LeaseKey, Hour), Draws>,
     /// Readings around late samples and early ends, ascending.
     pub readings: BTreeMap<LeaseKey, Vec<Reading>>,
+    /// Voided readings around late samples: they count no more, but stand in their place.
+    pub voided: BTreeMap<LeaseKey, Vec<Reading>>,
+    /// Voided samples at rest, likewise.
+    pub voided_at_rest: BTreeMap<(SandboxKey, i64), Vec<StorageReport>>,
     /// Samples at rest around late ones, ascending.
     pub at_rest: BTreeMap<(SandboxKey, i64), Vec<StoragePoint>>,
     /// Reports of storage around late ones, ascending; only those that count.
@@ -90,6 +100,8 @@ pub struct WorkingSet {
     pub holders: BTreeMap<(SandboxKey, i64), Holders>,
     /// Usage that corrections added, by account and day of use: late samples.
     pub late: Vec<(AccountId, Day, Usage)>,
+    /// What cards that were not known when leases were admitted add to what they cost.
+    pub repriced: Cost,
     /// What is to be saved.
     pub changes: Changes,
 }
@@ -107,6 +119,8 @@ impl WorkingSet {
             keys: BTreeMap::new(),
             books: BTreeMap::new(),
             grants: BTreeMap::new(),
+            credits: BTreeMap::new(),
+            unbilled: BTreeMap::new(),
             leases: BTreeMap::new(),
             locked: BTreeSet::new(),
             of_sandbox: BTreeMap::new(),
@@ -118,10 +132,13 @@ impl WorkingSet {
             hours: BTreeMap::new(),
             draws: BTreeMap::new(),
             readings: BTreeMap::new(),
+            voided: BTreeMap::new(),
+            voided_at_rest: BTreeMap::new(),
             at_rest: BTreeMap::new(),
             storage: BTreeMap::new(),
             holders: BTreeMap::new(),
             late: Vec::new(),
+            repriced: Cost::ZERO,
             changes: Changes::default(),
         }
     }

@@ -65,7 +65,7 @@ fn write(out: &mut String, invoice: &Invoice, resource: &str, cells: &[String; 8
 }
 
 /// Text that no spreadsheet takes for a formula.
-fn harmless(text: &str) -> String {
+pub(super) fn harmless(text: &str) -> String {
     let starts = |text: &str| {
         text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'])
     };
@@ -80,7 +80,7 @@ fn is_mark(char: char) -> bool {
 }
 
 /// A record: cells with a comma, a quote or a line break are quoted, quotes doubled; lines end with CRLF.
-fn row<'c>(out: &mut String, cells: impl Iterator<Item = &'c str>) {
+pub(super) fn row<'c>(out: &mut String, cells: impl Iterator<Item = &'c str>) {
     for (place, cell) in cells.enumerate() {
         if place > 0 {
             out.push(',');

@@ -6,6 +6,7 @@ use super::annex::{self, Row};
 use super::{Document, ReportError, dollars, dollars_of_cents, show_day, show_month, shown};
 use crate::domain::Overflow;
 use crate::domain::invoice::Status;
+use crate::domain::money::Micros;
 
 /// The name ends with `.html`, so that the template engine escapes.
 const NAME: &str = "invoice.html";
@@ -58,6 +59,8 @@ fn values(document: &Document<'_>) -> Result<Value, Overflow> {
         seller,
         list => dollars(invoice.list.count()),
         free => dollars(invoice.free.count().saturating_neg()),
+        credit => (invoice.credit != Micros::ZERO).then(|| dollars(invoice.credit.count().saturating_neg())),
+        tax => (invoice.tax != Micros::ZERO).then(|| dollars(invoice.tax.count())),
         total => dollars(invoice.total.count()),
         due => dollars_of_cents(invoice.due_cents()),
         chart => context! { width => annex::CHART_WIDTH, height => annex::CHART_HEIGHT, bars },

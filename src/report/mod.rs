@@ -4,10 +4,12 @@
 mod annex;
 pub mod csv;
 pub mod html;
+pub mod note;
 
 use crate::domain::Overflow;
 use crate::domain::breakdown::Breakdown;
 use crate::domain::invoice::{Invoice, Item, Line, Status, decimal};
+use crate::domain::tax::TaxRate;
 use crate::domain::time::{Day, Month};
 
 /// Microdollars in a dollar.
@@ -107,6 +109,8 @@ fn title(item: Item) -> &'static str {
         Item::Storage => "Storage",
         Item::FreeHours => "Free hours",
         Item::CarriedOver => "Carried over from the invoice before",
+        Item::Credit => "Promotional credit",
+        Item::Tax => "Tax",
         Item::CarriedForward => "Carried forward to the next invoice",
     }
 }
@@ -121,7 +125,7 @@ fn shown_line(invoice: &Invoice, line: &Line) -> Result<Shown, Overflow> {
     let title = title(line.item).to_owned();
     let (Some(used), Some((unit, size))) = (&line.used, line.item.unit()) else {
         let empty = String::new();
-        return Ok(Shown { title, detail: empty.clone(), quantity: empty.clone(), price: empty, amount });
+        return Ok(Shown { title, detail: money_detail(line), quantity: empty.clone(), price: empty, amount });
     };
     let late = used.month != invoice.month;
     let title = if late { format!("{title}, used in {}", show_month(used.month)) } else { title };
@@ -132,6 +136,20 @@ fn shown_line(invoice: &Invoice, line: &Line) -> Result<Shown, Overflow> {
     }
     let price = used.price.map_or_else(String::new, |price| dollars(price.micros_per_hour()));
     Ok(Shown { title, detail, quantity: format!("{} {unit}", short(&decimal(used.quantity, size)?)), price, amount })
+}
+
+/// A tax rate in percent: `19.00`.
+pub(crate) fn percent(rate: TaxRate) -> String {
+    let bps = rate.bps().unsigned_abs();
+    format!("{}.{:02}", bps.div_euclid(100), bps.rem_euclid(100))
+}
+
+/// What is behind a line of money alone: the grant, or the rate of a tax and what it is of.
+fn money_detail(line: &Line) -> String {
+    if let Some(taxed) = line.taxed {
+        return format!("{} % of {}", percent(taxed.rate), dollars(taxed.base.count()));
+    }
+    line.credit.as_ref().map(|grant| format!("grant {grant}")).unwrap_or_default()
 }
 
 /// A quantity with six digits: more are in the machine-readable formats.

@@ -5,16 +5,20 @@
 
 use std::collections::BTreeMap;
 
+use crate::domain::credit::Credit;
 use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, ExtendId, GrantId, KeyId, LeaseId, RateCardId, SandboxId};
+use crate::domain::invoice_life::InvoiceEvent;
 use crate::domain::lease::{HourTotals, Lease};
 use crate::domain::limits::DayTotals;
 use crate::domain::money::Micros;
+use crate::domain::note::Note;
 use crate::domain::rate_card::RateCardEntry;
 use crate::domain::sample_page::ClosedPage;
 use crate::domain::sandbox::Sandbox;
 use crate::domain::time::{Day, Hour, Month, Timestamp};
+use crate::domain::void::Void;
 
 /// Where usage of an hour is kept. Ordered by account, then sandbox: an hour's rows of one sandbox lie together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,6 +122,8 @@ pub struct Changes {
     pub key_secrets: BTreeMap<(AccountId, KeyId), [u8; 32]>,
     /// New grants.
     pub grants: BTreeMap<(AccountId, GrantId), Grant>,
+    /// New credits.
+    pub credits: BTreeMap<(AccountId, GrantId), Credit>,
     /// Drawn from grants: additions to `used_ms`, negative when given back.
     pub grant_used_ms: BTreeMap<(AccountId, GrantId), i64>,
     /// New rate card entries.
@@ -135,6 +141,8 @@ pub struct Changes {
     pub sandboxes: BTreeMap<(AccountId, SandboxId, i64), Sandbox>,
     /// Pages of evidence, never changed afterwards.
     pub pages: Vec<(PageOwner, ClosedPage)>,
+    /// Samples voided.
+    pub voids: Vec<Void>,
     /// Additions to hours.
     pub hours: BTreeMap<HourKey, HourTotals>,
     /// Additions to draws.
@@ -143,6 +151,10 @@ pub struct Changes {
     pub key_days: BTreeMap<(AccountId, KeyId, Day), DayTotals>,
     /// Additions to accounts' days.
     pub account_days: BTreeMap<(AccountId, Day), DayTotals>,
+    /// Events of invoices.
+    pub invoice_events: Vec<InvoiceEvent>,
+    /// Notes on invoices; whoever adds them holds the numbers.
+    pub notes: Vec<Note>,
     /// Refusals, for people.
     pub refusals: Vec<RefusalNote>,
 }

@@ -6,6 +6,7 @@ use crate::domain::customer::{Account, AccountStatus, Key};
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, KeyId};
 use crate::domain::money::Micros;
+use crate::domain::tax::TaxRate;
 use crate::domain::time::{Day, Timestamp};
 
 use super::changes::Changes;
@@ -16,7 +17,8 @@ use super::{Answer, Rows, Tx, all};
 
 macro_rules! account_columns {
     () => {
-        "a.account_id, a.name, a.status, a.card_on_file, a.daily_limit_micros, a.counted_from, a.created_at"
+        "a.account_id, a.name, a.status, a.card_on_file, a.daily_limit_micros, a.counted_from, a.created_at,
+        a.tax_rate_bps"
     };
 }
 macro_rules! key_columns {
@@ -68,12 +70,12 @@ static GRANTS: Statement = Statement::new(
 static ADD_ACCOUNTS: Statement = Statement::new(
     "add accounts",
     "INSERT INTO accounts ({columns}) SELECT {r.columns} FROM {rows account_id text | name text, status text,
-        card_on_file int, daily_limit_micros int, counted_from int, created_at int} WHERE true ORDER BY r.ord",
+        card_on_file int, daily_limit_micros int, counted_from int, created_at int, tax_rate_bps int} WHERE true ORDER BY r.ord",
 );
 static SAVE_ACCOUNTS: Statement = Statement::new(
     "save accounts",
     "INSERT INTO accounts ({columns}) SELECT {r.columns} FROM {rows account_id text | name text, status text,
-        card_on_file int, daily_limit_micros int, counted_from int, created_at int}
+        card_on_file int, daily_limit_micros int, counted_from int, created_at int, tax_rate_bps int}
     WHERE true ORDER BY r.ord ON CONFLICT (account_id) DO UPDATE SET {set}",
 );
 static SAVE_KEYS: Statement = Statement::new(
@@ -122,6 +124,7 @@ pub(super) fn account(row: &mut Row) -> Answer<Account> {
         daily_limit: row.opt_micros()?,
         counted_from: row.opt_day()?,
         created_at: row.time()?,
+        tax: row.opt_tax_rate()?,
     })
 }
 
@@ -167,6 +170,7 @@ fn write_account<'a>(rows: &mut Rows<'a>, account: &'a Account) {
     rows.text(account.id.as_str()).text(&account.name).text(status_text(account.status));
     rows.flag(account.card_on_file).opt_int(account.daily_limit.map(Micros::count));
     rows.opt_int(account.counted_from.map(Day::index)).int(account.created_at.ms());
+    rows.opt_int(account.tax.map(TaxRate::bps));
 }
 
 /// Accounts as a row source.

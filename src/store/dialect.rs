@@ -29,6 +29,13 @@ use hosts::Hosts;
 const PREPARED_MAX: usize = 256;
 /// How long a connection that answered is taken to be alive.
 const TRUSTED: Duration = Duration::from_secs(1);
+/// SQLite: rows that its thread reads ahead of their reader: a batch's, so that neither waits for the other by turns.
+const ROWS_AHEAD: usize = 2_048;
+/// SQLite: the log is written back into the file when it has so many pages (64 MiB). A page that many commits change is
+/// then written back once, and not once a commit.
+const WAL_PAGES: &str = "16384";
+/// SQLite: what a connection keeps of the file in memory, in KiB (negative: the unit): the pages that commits come back to.
+const CACHE: &str = "-65536";
 /// A lock is awaited for this part of the longest wait.
 const LOCK_WAITS: u64 = 4;
 
@@ -121,10 +128,16 @@ impl Backend {
             .foreign_keys(false)
             .busy_timeout(Duration::from_millis(options.wait_ms_max))
             .statement_cache_capacity(PREPARED_MAX)
+            .row_buffer_size(ROWS_AHEAD)
             .disable_statement_logging();
         if !memory {
             // FULL: a commit that was answered outlives a loss of power.
-            connect = connect.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
+            connect = connect
+                .journal_mode(SqliteJournalMode::Wal)
+                .synchronous(SqliteSynchronous::Full)
+                .pragma("wal_autocheckpoint", WAL_PAGES)
+                .pragma("cache_size", CACHE)
+                .pragma("temp_store", "memory");
         }
         let mut one = pool::<sqlx::Sqlite>(1, options).test_before_acquire(false);
         if !memory {
@@ -213,6 +226,21 @@ impl Backend {
             }
         }
         .map_err(|error| failed(&error))
+    }
+
+    /// All rows of one statement that reads, without a transaction.
+    pub(super) async fn ask(&self, statement: &'static Statement, rows: &Rows<'_>) -> Result<Vec<Row>, StoreError> {
+        match self {
+            Self::Sqlite { readers, .. } => {
+                let query = sqlite_query(statement.expanded::<words::Sqlite>(), Some(rows), &[]);
+                query.fetch_all(readers).await.map(|rows| rows.into_iter().map(Row::from).collect())
+            }
+            Self::Postgres { readers, .. } => {
+                let query = postgres_query(statement.expanded::<words::Postgres>(), Some(rows), &[]);
+                query.fetch_all(readers).await.map(|rows| rows.into_iter().map(Row::from).collect())
+            }
+        }
+        .map_err(|error| failed_in(statement.name, &error))
     }
 
     /// Closes all connections.

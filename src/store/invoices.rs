@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::id::{AccountId, RateCardId};
+use crate::domain::id::{AccountId, GrantId, RateCardId};
 use crate::domain::invoice::{Invoice, InvoiceNumber, Item, Line, Status, Used};
 use crate::domain::money::{Micros, PriceMicros};
+use crate::domain::tax::Taxed;
 use crate::domain::time::{Day, Month, Timestamp};
 
+use super::customers::account_rows;
 use super::dialect::Row;
 use super::read::{known, narrow};
 use super::statement::Statement;
@@ -35,9 +37,16 @@ static CARRIED: Statement = Statement::new(
         WHERE i.account_id = r.account_id AND i.month < r.month ORDER BY i.month DESC LIMIT 1)}
     WHERE l.item = 'carried_forward' ORDER BY l.account_id",
 );
+static LAST: Statement = Statement::new(
+    "last invoices",
+    "SELECT i.account_id, i.month FROM {rows account_id text}
+    {each invoices i: i.account_id = r.account_id AND i.month = (SELECT n.month FROM invoices n
+        WHERE n.account_id = r.account_id ORDER BY n.month DESC LIMIT 1)} ORDER BY i.account_id",
+);
 macro_rules! columns {
     () => {
-        "i.account_id, i.month, i.number, i.name, i.list_micros, i.free_micros, i.total_micros, i.finalized_at"
+        "i.account_id, i.month, i.number, i.name, i.list_micros, i.free_micros, i.credit_micros, i.tax_micros,
+        i.total_micros, i.finalized_at"
     };
 }
 static ONE: Statement = Statement::new(
@@ -55,23 +64,23 @@ static LIST: Statement = Statement::new(
 static LINES: Statement = Statement::new(
     "invoice lines",
     "SELECT l.account_id, l.month, l.item, l.use_month, l.from_day, l.to_day, l.card_id, l.quantity, l.measured,
-        l.price_micros, l.amount_micros
+        l.price_micros, l.credit_id, l.tax_rate_bps, l.tax_base_micros, l.amount_micros
     FROM {rows account_id text, month int}
     {each invoice_lines l: l.account_id = r.account_id AND l.month = r.month} ORDER BY r.ord, l.line",
 );
 static ADD: Statement = Statement::new(
     "add invoices",
     "INSERT INTO invoices ({columns}) SELECT {r.columns} FROM {rows account_id text, month int | number int, name text,
-        list_micros int, free_micros int, total_micros int, finalized_at int} WHERE true ORDER BY r.ord",
+        list_micros int, free_micros int, credit_micros int, tax_micros int, total_micros int, finalized_at int} WHERE true ORDER BY r.ord",
 );
 static ADD_LINES: Statement = Statement::new(
     "add invoice lines",
     "INSERT INTO invoice_lines ({columns}) SELECT {r.columns} FROM {rows account_id text, month int, line int |
         item text, use_month int, from_day int, to_day int, card_id text, quantity int, measured int,
-        price_micros int, amount_micros int} WHERE true ORDER BY r.ord",
+        price_micros int, credit_id text, tax_rate_bps int, tax_base_micros int, amount_micros int} WHERE true ORDER BY r.ord",
 );
 pub(super) static STATEMENTS: &[&Statement] =
-    &[&TAKE_TURNS, &NEXT, &SET_NEXT, &KNOWN, &COUNT, &CARRIED, &ONE, &LIST, &LINES, &ADD, &ADD_LINES];
+    &[&TAKE_TURNS, &NEXT, &SET_NEXT, &KNOWN, &COUNT, &CARRIED, &LAST, &ONE, &LIST, &LINES, &ADD, &ADD_LINES];
 
 fn at_month(accounts: &BTreeSet<AccountId>, month: Month) -> Rows<'_> {
     Rows::of(accounts, |rows, account| {
@@ -82,10 +91,11 @@ fn at_month(accounts: &BTreeSet<AccountId>, month: Month) -> Rows<'_> {
 fn head(row: &mut Row) -> Answer<Invoice> {
     let (account, month, number, name) = (row.id()?, row.month()?, row.int()?, row.string()?);
     let number = known(InvoiceNumber::new(number), "an invoice's number")?;
-    let mut micros = || known(Micros::new(row.int()?), "an amount");
-    let (list, free, total) = (micros()?, micros()?, micros()?);
+    let (list, free, credit, tax) = (row.micros()?, row.micros()?, row.micros()?, row.micros()?);
+    let total = row.micros()?;
     let status = Status::Final { number, at: row.time()? };
-    Ok(Invoice { account, name, month, status, lines: Vec::new(), list, free, total })
+    let (lines, draws) = (Vec::new(), Vec::new());
+    Ok(Invoice { account, name, month, status, lines, draws, list, free, credit, tax, total })
 }
 
 fn line(row: &mut Row) -> Answer<((AccountId, Month), Line)> {
@@ -103,7 +113,13 @@ fn line(row: &mut Row) -> Answer<((AccountId, Month), Line)> {
         (None, None, None, None, None) => None,
         (..) => return Err(StoreError::corrupt("an invoice's line")),
     };
-    Ok((of, Line { item, used, amount: known(Micros::new(row.int()?), "an amount")? }))
+    let credit = row.opt_id()?;
+    let taxed = match (row.opt_tax_rate()?, row.opt_micros()?) {
+        (Some(rate), Some(base)) => Some(Taxed { rate, base }),
+        (None, None) => None,
+        (..) => return Err(StoreError::corrupt("an invoice's tax line")),
+    };
+    Ok((of, Line { item, used, credit, taxed, amount: row.micros()? }))
 }
 
 fn write_line<'a>(rows: &mut Rows<'a>, invoice: &'a Invoice, place: usize, line: &'a Line) -> Answer<()> {
@@ -115,7 +131,10 @@ fn write_line<'a>(rows: &mut Rows<'a>, invoice: &'a Invoice, place: usize, line:
     rows.opt_text(used.map(|used| used.card.as_str()));
     rows.opt_int(used.map(|used| narrow(used.quantity)).transpose()?);
     rows.opt_int(used.and_then(|used| used.measured).map(narrow).transpose()?);
-    rows.opt_int(used.and_then(|used| used.price).map(PriceMicros::micros_per_hour)).int(line.amount.count());
+    rows.opt_int(used.and_then(|used| used.price).map(PriceMicros::micros_per_hour));
+    rows.opt_text(line.credit.as_ref().map(GrantId::as_str));
+    rows.opt_int(line.taxed.map(|taxed| taxed.rate.bps())).opt_int(line.taxed.map(|taxed| taxed.base.count()));
+    rows.int(line.amount.count());
     Ok(())
 }
 
@@ -158,6 +177,12 @@ impl Tx {
         Ok(all(found, read)?.into_iter().collect())
     }
 
+    /// The month of each account's latest final invoice.
+    pub async fn last_invoices(&mut self, accounts: &BTreeSet<AccountId>) -> Answer<BTreeMap<AccountId, Month>> {
+        let found = self.fetch_rows(&LAST, &account_rows(accounts), &[]).await?;
+        Ok(all(found, |row| Ok((row.id()?, row.month()?)))?.into_iter().collect())
+    }
+
     /// Adds final invoices with their lines and sets the next number; the caller holds the numbers.
     /// [`StoreError::Constraint`] when one is there already.
     pub async fn add_invoices(&mut self, invoices: &[Invoice], next: InvoiceNumber) -> Answer<()> {
@@ -168,14 +193,16 @@ impl Tx {
                 lines.end();
             }
         }
-        // The lines first: once the invoice is there, it takes no more.
+        // The lines and draws first: once the invoice is there, it takes no more.
         self.write(&ADD_LINES, &lines).await?;
+        self.add_credit_draws(invoices).await?;
         let heads = Rows::try_of(invoices, |rows, invoice| {
             let Status::Final { number, at } = invoice.status else {
                 return Err(StoreError::corrupt("a draft is not kept"));
             };
             rows.text(invoice.account.as_str()).int(invoice.month.index()).int(number.count()).text(&invoice.name);
-            rows.int(invoice.list.count()).int(invoice.free.count()).int(invoice.total.count()).int(Timestamp::ms(at));
+            rows.int(invoice.list.count()).int(invoice.free.count());
+            rows.int(invoice.credit.count()).int(invoice.tax.count()).int(invoice.total.count()).int(Timestamp::ms(at));
             Ok(())
         })?;
         self.write(&ADD, &heads).await?;
@@ -210,8 +237,10 @@ impl Tx {
         for (of, line) in all(self.fetch_rows(&LINES, &rows, &[]).await?, line)? {
             lines.entry(of).or_default().push(line);
         }
+        let mut draws = self.draws_of_invoices(&rows).await?;
         for invoice in &mut invoices {
             let of = (invoice.account.clone(), invoice.month);
+            invoice.draws = draws.remove(&of).unwrap_or_default();
             invoice.lines = lines.remove(&of).unwrap_or_default();
         }
         Ok(invoices)

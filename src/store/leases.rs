@@ -25,7 +25,7 @@ macro_rules! lease_columns {
         l.last_at, l.last_epoch, l.last_cpu_usage_us, l.last_memory_mib, l.last_storage_mib,
         l.minute, l.minute_used_us, l.minute_run_ms,
         l.open_hour, l.run_ms, l.cpu_used_us, l.cpu_us, l.memory_mib_ms, l.storage_mib_ms, l.free_ms, l.free_cpu_us,
-        l.free_memory_mib_ms, l.page_bytes, l.page_next_number"
+        l.free_memory_mib_ms, l.page_bytes, l.page_next_number, l.voided_until"
     };
 }
 pub(super) use lease_columns;
@@ -158,6 +158,7 @@ pub(super) fn lease(row: &mut Row) -> Answer<Lease> {
         meter: Meter { last: reading(row)?, open: open_minute(row)? },
         open_hour: open_hour(row)?,
         page: OpenPage { bytes: row.bytes()?, next_number: row.int()? },
+        voided_until: row.opt_time()?,
     })
 }
 

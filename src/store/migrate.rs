@@ -24,6 +24,11 @@ static SCRIPTS: &[Script] = &[
         sqlite: include_str!("../../migrations/sqlite/0003_invoices.sql"),
         postgres: include_str!("../../migrations/postgres/0003_invoices.sql"),
     },
+    Script {
+        name: "0004_corrections",
+        sqlite: include_str!("../../migrations/sqlite/0004_corrections.sql"),
+        postgres: include_str!("../../migrations/postgres/0004_corrections.sql"),
+    },
 ];
 
 /// Makes the tables of this month's evidence and of the next three, where they are missing. Whoever makes them holds

@@ -61,6 +61,7 @@ use tokio::sync::OnceCell;
 use crate::domain::time::{Month, Timestamp};
 
 mod audit;
+mod credits;
 mod customers;
 mod days;
 mod dialect;
@@ -72,6 +73,7 @@ mod leases;
 mod lists;
 mod migrate;
 mod months;
+mod notes;
 mod pages;
 mod rate_cards;
 mod read;
@@ -81,6 +83,7 @@ mod save;
 mod statement;
 mod sums;
 mod tokens;
+mod voids;
 
 pub mod changes;
 pub mod shapes;
@@ -173,6 +176,14 @@ impl Store {
         Ok(Tx { connection, wait: self.wait, locked_at: None })
     }
 
+    /// All rows of one statement, outside of any transaction: it sees what is committed when it begins.
+    async fn ask(&self, statement: &'static Statement, rows: &Rows<'_>) -> Answer<Vec<Row>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        within(self.wait, self.backend.ask(statement, rows)).await
+    }
+
     /// Whether several can write at once, so that each lane may have a worker of its own.
     #[must_use]
     pub fn is_shared(&self) -> bool {
@@ -216,6 +227,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
     let lists = [
         STATEMENTS,
         audit::STATEMENTS,
+        credits::STATEMENTS,
         customers::STATEMENTS,
         days::STATEMENTS,
         draws::STATEMENTS,
@@ -225,12 +237,14 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         lists::STATEMENTS,
         migrate::STATEMENTS,
         months::STATEMENTS,
+        notes::STATEMENTS,
         pages::STATEMENTS,
         rate_cards::STATEMENTS,
         sandboxes::STATEMENTS,
         save::STATEMENTS,
         sums::STATEMENTS,
         tokens::STATEMENTS,
+        voids::STATEMENTS,
     ];
     lists.into_iter().flatten().copied()
 }

@@ -1,9 +1,12 @@
 //! Columns as the core's types: a stored value that does not parse is corrupt.
 
-use crate::domain::id::{AccountId, ExtendId, GrantId, HostId, KeyId, LeaseId, RateCardId, SandboxId, TokenId};
+use crate::domain::id::{
+    AccountId, EventId, ExtendId, GrantId, HostId, KeyId, LeaseId, NoteId, RateCardId, SandboxId, TokenId, VoidId,
+};
 use crate::domain::lease::HourTotals;
 use crate::domain::limits::DayTotals;
 use crate::domain::money::Micros;
+use crate::domain::tax::TaxRate;
 use crate::domain::time::{Day, Hour, Month, Timestamp};
 use crate::domain::units::MebiBytes;
 use crate::domain::usage::Usage;
@@ -30,7 +33,7 @@ macro_rules! ids {
     })* };
 }
 
-ids!(AccountId, ExtendId, GrantId, HostId, KeyId, LeaseId, RateCardId, SandboxId, TokenId);
+ids!(AccountId, EventId, ExtendId, GrantId, HostId, KeyId, LeaseId, NoteId, RateCardId, SandboxId, TokenId, VoidId);
 
 impl Row {
     /// An id.
@@ -102,6 +105,16 @@ impl Row {
     /// An amount, or NULL.
     pub(super) fn opt_micros(&mut self) -> Answer<Option<Micros>> {
         self.opt_int()?.map(|micros| known(Micros::new(micros), "an amount")).transpose()
+    }
+
+    /// An amount.
+    pub(super) fn micros(&mut self) -> Answer<Micros> {
+        known(Micros::new(self.int()?), "an amount")
+    }
+
+    /// A tax rate, or NULL.
+    pub(super) fn opt_tax_rate(&mut self) -> Answer<Option<TaxRate>> {
+        self.opt_int()?.map(|bps| known(TaxRate::from_bps(bps), "a tax rate")).transpose()
     }
 
     /// Memory or storage.

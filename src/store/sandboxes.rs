@@ -17,7 +17,8 @@ macro_rules! sandbox_columns {
         "s.account_id, s.sandbox_id, s.life, s.first_key_id, s.created_at, s.deleted_at,
         s.latest_lease_id, s.latest_key_id, s.latest_starts_at,
         s.storage_at, s.storage_mib, s.storage_lease_id, s.storage_lease_starts_at,
-        s.storage_hour, s.storage_hour_key_id, s.storage_hour_mib_ms, s.page_bytes, s.page_next_number"
+        s.storage_hour, s.storage_hour_key_id, s.storage_hour_mib_ms, s.page_bytes, s.page_next_number,
+        s.voided_until"
     };
 }
 /// The lives of a sandbox from the one in force at an instant (else the first) to the newest.
@@ -53,7 +54,8 @@ static SAVE: Statement = Statement::new(
     "INSERT INTO sandboxes ({columns}) SELECT {r.columns} FROM {rows account_id text, sandbox_id text, life int |
         first_key_id text, created_at int, deleted_at int, latest_lease_id text, latest_key_id text,
         latest_starts_at int, storage_at int, storage_mib int, storage_lease_id text, storage_lease_starts_at int,
-        storage_hour int, storage_hour_key_id text, storage_hour_mib_ms int, page_bytes bytes, page_next_number int}
+        storage_hour int, storage_hour_key_id text, storage_hour_mib_ms int, page_bytes bytes, page_next_number int,
+        voided_until int}
     WHERE true ORDER BY r.ord ON CONFLICT (account_id, sandbox_id, life) DO UPDATE SET {set}",
 );
 pub(super) static STATEMENTS: &[&Statement] = &[&LOCK, &LIVES, &SAVE];
@@ -70,6 +72,7 @@ pub(super) fn sandbox(row: &mut Row) -> Answer<Sandbox> {
         latest: latest(row)?,
         storage: StorageMeter { last: point(row)?, open_hour: open_hour(row)? },
         page: OpenPage { bytes: row.bytes()?, next_number: row.int()? },
+        voided_until: row.opt_time()?,
     })
 }
 
@@ -130,6 +133,7 @@ fn write<'a>(rows: &mut Rows<'a>, sandbox: &'a Sandbox) -> Answer<()> {
     rows.opt_int(hour.map(|open| Hour::index(open.hour))).opt_text(hour.map(|open| open.key.as_str()));
     rows.opt_int(hour.map(|open| narrow(open.mib_ms)).transpose()?);
     rows.bytes(&sandbox.page.bytes).int(sandbox.page.next_number);
+    rows.opt_int(sandbox.voided_until.map(Timestamp::ms));
     Ok(())
 }
 

@@ -2,7 +2,9 @@
 
 use crate::domain::id::{HostId, LeaseId};
 use crate::domain::lease::{HourTotals, Lease};
+use crate::domain::meter::Meter;
 use crate::domain::money::Micros;
+use crate::domain::sample_page::OpenPage;
 use crate::domain::time::{Hour, Minute, Timestamp};
 use crate::domain::units::MebiBytes;
 
@@ -18,7 +20,7 @@ macro_rules! mutable {
         settles_at int, settled_at int, last_at int, last_epoch int, last_cpu_usage_us int, last_memory_mib int,
         last_storage_mib int, minute int, minute_used_us int, minute_run_ms int, open_hour int, run_ms int,
         cpu_used_us int, cpu_us int, memory_mib_ms int, storage_mib_ms int, free_ms int, free_cpu_us int,
-        free_memory_mib_ms int, page_bytes bytes, page_next_number int"
+        free_memory_mib_ms int, page_bytes bytes, page_next_number int, voided_until int"
     };
 }
 
@@ -29,6 +31,17 @@ static CHANGE_LEASES: Statement = Statement::new(
         mutable!(),
         "} {found leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id}"
     ),
+);
+/// A lease that has only been granted: the rest of its row is as it begins.
+static ADD_GRANTED: Statement = Statement::new(
+    "add granted leases",
+    "INSERT INTO leases ({columns}, run_ms, cpu_used_us, cpu_us, memory_mib_ms, storage_mib_ms, free_ms, free_cpu_us,
+        free_memory_mib_ms, page_next_number)
+    SELECT {r.columns}, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM {rows account_id text, lease_id text | key_id text,
+        sandbox_id text, life int, kind text, vcpus int, memory_mib int, starts_at int, asked_starts_at int,
+        asked_timeout_ms int, asked_max_cost_micros int, asked_host_id text, asked_replaces text, created_at int,
+        ends_at int, effective_end int, host_id text, is_open int, settles_at int, page_bytes bytes}
+    WHERE true ORDER BY r.ord",
 );
 static ADD_LEASES: Statement = Statement::new(
     "add leases",
@@ -50,7 +63,8 @@ static ADD_REFUSALS: Statement = Statement::new(
     "INSERT INTO refusals ({columns}) SELECT {r.columns} FROM {rows account_id text, at int, key_id text,
         lease_id text, code text} WHERE true ORDER BY r.ord",
 );
-pub(super) static STATEMENTS: &[&Statement] = &[&CHANGE_LEASES, &ADD_LEASES, &ADD_EXTENSIONS, &ADD_REFUSALS];
+pub(super) static STATEMENTS: &[&Statement] =
+    &[&CHANGE_LEASES, &ADD_GRANTED, &ADD_LEASES, &ADD_EXTENSIONS, &ADD_REFUSALS];
 
 impl Tx {
     /// Saves what a batch changed; statements without rows are left out. Known leases are written before new ones, so
@@ -58,10 +72,13 @@ impl Tx {
     /// [`StoreError::Constraint`] when a changed lease or a drawn grant is not there.
     pub async fn save(&mut self, changes: &Changes) -> Answer<()> {
         self.save_customers(changes).await?;
+        self.save_credits(changes).await?;
         self.save_rate_cards(changes).await?;
         self.save_leases(changes).await?;
         self.save_sandboxes(changes).await?;
         self.save_pages(changes).await?;
+        self.save_voids(changes).await?;
+        self.save_notes(changes).await?;
         self.save_hours(changes).await?;
         self.save_draws(changes).await?;
         self.save_days(changes).await?;
@@ -78,11 +95,20 @@ impl Tx {
             write_mutable(rows, lease)
         })?;
         self.write_known(&CHANGE_LEASES, &known).await?;
-        let added = Rows::try_of(changes.leases_added.values(), |rows, lease| {
+        let (granted, more): (Vec<&Lease>, Vec<&Lease>) =
+            changes.leases_added.values().partition(|lease| is_only_granted(lease));
+        let granted = Rows::of(granted, |rows, lease| {
+            write_granted(rows, lease);
+            rows.int(lease.window.end.ms()).int(lease.effective_end().ms());
+            rows.opt_text(lease.host.as_ref().map(HostId::as_str)).flag(lease.open).int(lease.settles_at.ms());
+            rows.bytes(&lease.page.bytes);
+        });
+        self.write(&ADD_GRANTED, &granted).await?;
+        let more = Rows::try_of(more, |rows, lease| {
             write_granted(rows, lease);
             write_mutable(rows, lease)
         })?;
-        self.write(&ADD_LEASES, &added).await?;
+        self.write(&ADD_LEASES, &more).await?;
         let extensions = Rows::of(&changes.extensions, |rows, extension| {
             rows.text(extension.account.as_str()).text(extension.lease.as_str()).text(extension.id.as_str());
             rows.int(extension.timeout_ms).opt_int(extension.max_cost.map(Micros::count)).int(extension.at.ms());
@@ -99,6 +125,15 @@ impl Tx {
             Err(StoreError::Constraint(format!("{}: a row is not there", statement.name)))
         }
     }
+}
+
+/// Whether nothing has happened to a lease since it was granted.
+fn is_only_granted(lease: &Lease) -> bool {
+    lease.end.is_none()
+        && lease.settled_at.is_none()
+        && lease.meter == Meter::default()
+        && lease.open_hour.is_none()
+        && lease.page == OpenPage::default()
 }
 
 fn write_granted<'a>(rows: &mut Rows<'a>, lease: &'a Lease) {
@@ -125,6 +160,6 @@ fn write_mutable<'a>(rows: &mut Rows<'a>, lease: &'a Lease) -> Answer<()> {
     rows.opt_int(minute.map(|open| Minute::index(open.minute))).opt_int(minute.map(|open| open.used_us));
     rows.opt_int(minute.map(|open| open.run_ms)).opt_int(lease.open_hour.map(|open| Hour::index(open.hour)));
     rows.hour_totals(&lease.open_hour.map_or_else(HourTotals::default, |open| open.totals))?;
-    rows.bytes(&lease.page.bytes).int(lease.page.next_number);
+    rows.bytes(&lease.page.bytes).int(lease.page.next_number).opt_int(lease.voided_until.map(Timestamp::ms));
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::dialect::Row;
 use super::read::known;
 use super::shapes::{Bearer, TokenRecord, TokenRole};
 use super::statement::Statement;
-use super::{Answer, Rows, Tx, Value, all};
+use super::{Answer, Rows, Store, Tx, Value, all};
 
 static INSERT: Statement = Statement::new(
     "insert token",
@@ -22,17 +22,14 @@ static LIST: Statement = Statement::new(
     "SELECT t.token_id, t.role, t.host_id, t.name, t.created_at FROM tokens t WHERE t.token_id > {text 1}
     ORDER BY t.token_id LIMIT {int 2}",
 );
-static BY_SECRETS: Statement = Statement::new(
-    "tokens by secrets",
-    "SELECT r.ord, t.token_id, t.role, t.host_id, t.name, t.created_at FROM {rows secret_sha256 bytes}
-    {each tokens t: t.secret_sha256 = r.secret_sha256}",
-);
-static KEYS_BY_SECRETS: Statement = Statement::new(
-    "keys by secrets",
-    "SELECT r.ord, k.account_id, k.key_id, k.read_only FROM {rows secret_sha256 bytes}
+static BEARERS: Statement = Statement::new(
+    "bearers",
+    "SELECT r.ord, t.role, t.token_id, '', t.host_id, t.name, t.created_at, 0 FROM {rows secret_sha256 bytes}
+    {each tokens t: t.secret_sha256 = r.secret_sha256}
+    UNION ALL SELECT r.ord, 'key', k.account_id, k.key_id, NULL, '', 0, k.read_only FROM {rows}
     {each keys k: k.secret_sha256 = r.secret_sha256 AND k.revoked_at IS NULL}",
 );
-pub(super) static STATEMENTS: &[&Statement] = &[&INSERT, &DELETE, &LIST, &BY_SECRETS, &KEYS_BY_SECRETS];
+pub(super) static STATEMENTS: &[&Statement] = &[&INSERT, &DELETE, &LIST, &BEARERS];
 
 fn role_text(role: &TokenRole) -> (&'static str, Option<&HostId>) {
     match role {
@@ -42,14 +39,18 @@ fn role_text(role: &TokenRole) -> (&'static str, Option<&HostId>) {
     }
 }
 
-fn token(row: &mut Row) -> Answer<TokenRecord> {
-    let (id, role, host): (_, _, Option<HostId>) = (row.id()?, row.string()?, row.opt_id()?);
-    let role = match (role.as_str(), host) {
+fn role_of(text: &str, host: Option<HostId>) -> Option<TokenRole> {
+    match (text, host) {
         ("admin", None) => Some(TokenRole::Admin),
         ("control-plane", None) => Some(TokenRole::ControlPlane),
         ("host", Some(host)) => Some(TokenRole::Host(host)),
         _ => None,
-    };
+    }
+}
+
+fn token(row: &mut Row) -> Answer<TokenRecord> {
+    let (id, role, host): (_, _, Option<HostId>) = (row.id()?, row.string()?, row.opt_id()?);
+    let role = role_of(&role, host);
     Ok(TokenRecord { id, role: known(role, "a token's role")?, name: row.string()?, created_at: row.time()? })
 }
 
@@ -78,22 +79,17 @@ impl Tx {
         all(self.fetch(&LIST, &values).await?, token)
     }
 
-    /// Whose secrets have these SHA-256, in their order: tokens', or those of keys that are not revoked.
+    /// [`Store::bearers`] as this transaction sees it.
     pub async fn bearers(&mut self, digests: &[[u8; 32]]) -> Answer<Vec<Option<Bearer>>> {
-        let mut bearers: Vec<Option<Bearer>> = vec![None; digests.len()];
-        let tokens = all(self.fetch_rows(&BY_SECRETS, &secrets(digests), &[]).await?, |row| {
-            Ok((row.place()?, Bearer::Token(token(row)?)))
-        })?;
-        let known = tokens.len();
-        put(&mut bearers, tokens);
-        // Most callers are operators: customers' keys are asked for only when some are left.
-        if known < digests.len() {
-            let keys = all(self.fetch_rows(&KEYS_BY_SECRETS, &secrets(digests), &[]).await?, |row| {
-                Ok((row.place()?, Bearer::Key { account: row.id()?, key: row.id()?, read_only: row.flag()? }))
-            })?;
-            put(&mut bearers, keys);
-        }
-        Ok(bearers)
+        placed(digests.len(), self.fetch_rows(&BEARERS, &secrets(digests), &[]).await?)
+    }
+}
+
+impl Store {
+    /// Whose secrets have these SHA-256, in their order: tokens', or those of keys that are not revoked; as it is now.
+    /// One statement, which needs no snapshot around it.
+    pub async fn bearers(&self, digests: &[[u8; 32]]) -> Answer<Vec<Option<Bearer>>> {
+        placed(digests.len(), self.ask(&BEARERS, &secrets(digests)).await?)
     }
 }
 
@@ -103,11 +99,24 @@ fn secrets(digests: &[[u8; 32]]) -> Rows<'_> {
     })
 }
 
-/// Puts what was found to its place; what is there stays.
-fn put(bearers: &mut [Option<Bearer>], found: Vec<(usize, Bearer)>) {
-    for (place, bearer) in found {
+fn placed(count: usize, rows: Vec<Row>) -> Answer<Vec<Option<Bearer>>> {
+    let mut bearers: Vec<Option<Bearer>> = vec![None; count];
+    for (place, found) in all(rows, |row| Ok((row.place()?, bearer(row)?)))? {
         if let Some(slot) = bearers.get_mut(place) {
-            slot.get_or_insert(bearer);
+            *slot = Some(found);
         }
     }
+    Ok(bearers)
+}
+
+fn bearer(row: &mut Row) -> Answer<Bearer> {
+    let role = row.string()?;
+    if role != "key" {
+        let (id, _, host) = (row.id()?, row.string()?, row.opt_id()?);
+        let role = known(role_of(&role, host), "a token's role")?;
+        return Ok(Bearer::Token(TokenRecord { id, role, name: row.string()?, created_at: row.time()? }));
+    }
+    let (account, key) = (row.id()?, row.id()?);
+    let (_, _, _) = (row.opt_text()?.is_none(), row.string()?, row.int()?);
+    Ok(Bearer::Key { account, key, read_only: row.flag()? })
 }

@@ -38,6 +38,8 @@ pub struct LedgerCounts {
     pub refused: u64,
     /// Net cost that late samples added, in microdollars: billed, but beyond what was held for it.
     pub late_micros: i64,
+    /// Net cost that rate cards added which were not known at admission, in microdollars.
+    pub repriced_micros: i64,
 }
 
 /// The ledger's own counts, brought up to date at each look.
@@ -47,6 +49,7 @@ struct LedgerMetrics {
     admitted: IntCounter,
     refused: IntCounter,
     late_micros: IntGauge,
+    repriced_micros: IntGauge,
 }
 
 impl LedgerMetrics {
@@ -56,6 +59,10 @@ impl LedgerMetrics {
             admitted: IntCounter::new("runtab_ledger_leases_total", "Leases admitted.")?,
             refused: IntCounter::new("runtab_ledger_refusals_total", "Requests that the gate refused.")?,
             late_micros: IntGauge::new("runtab_late_micros", "Net cost that late samples added, in microdollars.")?,
+            repriced_micros: IntGauge::new(
+                "runtab_repriced_micros",
+                "Net cost that rate cards added after admission, in microdollars.",
+            )?,
         })
     }
 
@@ -66,6 +73,7 @@ impl LedgerMetrics {
             counter.inc_by(count.saturating_sub(counter.get()));
         }
         self.late_micros.set(counts.late_micros);
+        self.repriced_micros.set(counts.repriced_micros);
     }
 }
 
@@ -109,7 +117,8 @@ impl Metrics {
         for counter in [&ledger.batches, &ledger.admitted, &ledger.refused] {
             self.register(counter.clone())?;
         }
-        self.register(ledger.late_micros.clone())
+        self.register(ledger.late_micros.clone())?;
+        self.register(ledger.repriced_micros.clone())
     }
 
     /// A request has come; the returned guard counts it out again.

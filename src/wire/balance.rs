@@ -27,6 +27,9 @@ pub struct MonthSoFar {
     /// The net cost at the same pace to the month's end.
     #[schema(value_type = SignedMicrosCount)]
     pub forecast_micros: i64,
+    /// What promotional credit pays of the month's invoice as it stands.
+    #[schema(value_type = SignedMicrosCount)]
+    pub credit_micros: i64,
 }
 
 /// Free time: `remaining = granted - used - expired`.
@@ -44,6 +47,23 @@ pub struct FreeTime {
     /// Left.
     #[schema(value_type = MillisCount)]
     pub remaining_ms: i64,
+}
+
+/// Promotional credit: `remaining = granted - used - expired`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CreditStanding {
+    /// Ever granted.
+    #[schema(value_type = MicrosCount)]
+    pub granted_micros: i64,
+    /// Drawn by final invoices, and what the drafts of open months draw as they stand.
+    #[schema(value_type = MicrosCount)]
+    pub used_micros: i64,
+    /// Lapsed undrawn.
+    #[schema(value_type = MicrosCount)]
+    pub expired_micros: i64,
+    /// Left.
+    #[schema(value_type = MicrosCount)]
+    pub remaining_micros: i64,
 }
 
 /// Where a key, or the account as a whole, stands today.
@@ -100,6 +120,8 @@ pub struct Balance {
     pub month: MonthSoFar,
     /// Free time.
     pub free: FreeTime,
+    /// Promotional credit.
+    pub credit: CreditStanding,
     /// The account's own day.
     pub account_day: DayBalance,
     /// Its keys, by id; at most 1,000.
@@ -108,7 +130,7 @@ pub struct Balance {
 
 impl From<&view::Balance> for Balance {
     fn from(balance: &view::Balance) -> Self {
-        let (amounts, free) = (balance.amounts, balance.free);
+        let (amounts, free, credit) = (balance.amounts, balance.free, balance.credit);
         Self {
             account: balance.account.to_string(),
             now: show_time(balance.now),
@@ -118,12 +140,19 @@ impl From<&view::Balance> for Balance {
                 free_micros: amounts.free.count(),
                 net_micros: amounts.net.count(),
                 forecast_micros: balance.forecast.count(),
+                credit_micros: balance.month_credit.count(),
             },
             free: FreeTime {
                 granted_ms: free.granted_ms,
                 used_ms: free.used_ms,
                 expired_ms: free.expired_ms,
                 remaining_ms: free.remaining_ms,
+            },
+            credit: CreditStanding {
+                granted_micros: credit.granted.count(),
+                used_micros: credit.used.count(),
+                expired_micros: credit.expired.count(),
+                remaining_micros: credit.remaining.count(),
             },
             account_day: DayBalance::from(&balance.account_day),
             keys: balance.keys.iter().map(DayBalance::from).collect(),

@@ -3,12 +3,18 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::schema::{DayText, Decimal, Id, MicrosCount, MonthText, PriceCount, Quantity, SignedMicrosCount, TimeText};
+use super::note::InvoiceLife;
+use super::schema::{
+    DayText, Decimal, Id, MicrosCount, MonthText, PriceCount, Quantity, SignedMicrosCount, TaxRateBps, TimeText,
+};
 use super::time::{show_day, show_month, show_time};
 use crate::domain::Overflow;
+use crate::domain::credit;
+use crate::domain::id::GrantId;
 use crate::domain::invoice::{self, Status, Used, decimal};
 use crate::domain::money::PriceMicros;
 use crate::ledger::close::ClosedMonth;
+use crate::ledger::notes::Afterlife;
 
 /// Whether an invoice can still change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -24,7 +30,7 @@ pub enum StatusWord {
 /// A line: usage of a resource at one price, free time (below zero), or money that is carried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Line {
-    /// `cpu`, `memory`, `storage`, `free_hours`, `carried_over` or `carried_forward`.
+    /// `cpu`, `memory`, `storage`, `free_hours`, `carried_over`, `credit`, `tax` or `carried_forward`.
     pub resource: &'static str,
     /// When it was used: another month than the invoice's for usage that came late.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,6 +68,18 @@ pub struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = PriceCount, required = false)]
     pub unit_price_micros: Option<i64>,
+    /// Credit only: the grant that pays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Id, required = false)]
+    pub grant: Option<String>,
+    /// Tax only: the rate, in basis points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = TaxRateBps, required = false)]
+    pub tax_rate_bps: Option<i64>,
+    /// Tax only: what is taxed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = MicrosCount, required = false)]
+    pub taxable_micros: Option<i64>,
     /// What it adds to the total.
     #[schema(value_type = SignedMicrosCount)]
     pub amount_micros: i64,
@@ -82,8 +100,32 @@ impl Line {
             unit: used.and(line.item.unit()).map(|(unit, _)| unit),
             exact_quantity: used.map(|used: &Used| used.quantity.to_string()),
             unit_price_micros: used.and_then(|used| used.price).map(PriceMicros::micros_per_hour),
+            grant: line.credit.as_ref().map(GrantId::to_string),
+            tax_rate_bps: line.taxed.map(|taxed| taxed.rate.bps()),
+            taxable_micros: line.taxed.map(|taxed| taxed.base.count()),
             amount_micros: line.amount.count(),
         })
+    }
+}
+
+/// What an invoice drew on a grant of credit for the usage of a day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CreditDraw {
+    /// The day of use.
+    #[schema(value_type = DayText)]
+    pub day: String,
+    /// The grant.
+    #[schema(value_type = Id)]
+    pub grant: String,
+    /// How much; below zero: given back.
+    #[schema(value_type = SignedMicrosCount)]
+    pub amount_micros: i64,
+}
+
+impl From<&credit::CreditDraw> for CreditDraw {
+    fn from(draw: &credit::CreditDraw) -> Self {
+        let (day, grant) = (show_day(draw.day), draw.credit.to_string());
+        Self { day, grant, amount_micros: draw.amount.count() }
     }
 }
 
@@ -105,7 +147,8 @@ pub struct Invoice {
     /// When it became final; null for a draft.
     #[schema(value_type = Option<TimeText>, required = true)]
     pub finalized_at: Option<String>,
-    /// The month's own usage by span and resource, late usage by month of use, what is carried.
+    /// The month's own usage by span and resource, late usage by month of use, what is carried over, credit by grant,
+    /// tax, what is carried forward.
     pub lines: Vec<Line>,
     /// All usage at list price.
     #[schema(value_type = SignedMicrosCount)]
@@ -113,12 +156,24 @@ pub struct Invoice {
     /// What free time paid of it.
     #[schema(value_type = SignedMicrosCount)]
     pub free_micros: i64,
+    /// What promotional credit paid of it; below zero where more is given back than drawn.
+    #[schema(value_type = SignedMicrosCount)]
+    pub credit_micros: i64,
+    /// Tax.
+    #[schema(value_type = MicrosCount)]
+    pub tax_micros: i64,
+    /// What credit paid for which day of use; its credit lines are the sums of this.
+    pub credit_draws: Vec<CreditDraw>,
     /// The sum of the lines.
     #[schema(value_type = MicrosCount)]
     pub total_micros: i64,
     /// The total, rounded half up to cents.
     #[schema(value_type = MicrosCount)]
     pub amount_due_cents: i64,
+    /// What became of it after it was final; absent while nothing has. The rest never changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub life: Option<InvoiceLife>,
 }
 
 impl Invoice {
@@ -139,9 +194,19 @@ impl Invoice {
             lines: invoice.lines.iter().map(Line::new).collect::<Result<_, _>>()?,
             list_micros: invoice.list.count(),
             free_micros: invoice.free.count(),
+            credit_micros: invoice.credit.count(),
+            tax_micros: invoice.tax.count(),
+            credit_draws: invoice.draws.iter().map(CreditDraw::from).collect(),
             total_micros: invoice.total.count(),
             amount_due_cents: invoice.due_cents(),
+            life: None,
         })
+    }
+
+    /// The same with what became of it.
+    pub fn with_life(invoice: &invoice::Invoice, life: Option<&Afterlife>) -> Result<Self, Overflow> {
+        let life = life.map(|life| InvoiceLife::new(invoice.total, life)).transpose()?;
+        Ok(Self { life, ..Self::new(invoice)? })
     }
 }
 

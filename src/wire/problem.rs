@@ -25,6 +25,8 @@ pub enum Code {
     MaxCostExceeded,
     /// The free time does not cover it.
     FreeHoursExhausted,
+    /// Free time and credit do not cover it.
+    CreditExhausted,
     /// The account is suspended.
     AccountSuspended,
     /// The key was revoked.
@@ -72,6 +74,7 @@ impl Code {
             Self::CardRequired => "card_required",
             Self::MaxCostExceeded => "max_cost_exceeded",
             Self::FreeHoursExhausted => "free_hours_exhausted",
+            Self::CreditExhausted => "credit_exhausted",
             Self::AccountSuspended => "account_suspended",
             Self::KeyRevoked => "key_revoked",
             Self::ReadOnlyKey => "read_only_key",
@@ -98,7 +101,11 @@ impl Code {
         match self {
             Self::NotJson => 400,
             Self::Unauthorized => 401,
-            Self::SpendingLimitReached | Self::CardRequired | Self::MaxCostExceeded | Self::FreeHoursExhausted => 402,
+            Self::SpendingLimitReached
+            | Self::CardRequired
+            | Self::MaxCostExceeded
+            | Self::FreeHoursExhausted
+            | Self::CreditExhausted => 402,
             Self::AccountSuspended | Self::KeyRevoked | Self::ReadOnlyKey | Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
@@ -119,6 +126,7 @@ impl Code {
             Self::CardRequired => "A payment card is required",
             Self::MaxCostExceeded => "The worst case costs more than max_cost_micros",
             Self::FreeHoursExhausted => "The free hours are used up",
+            Self::CreditExhausted => "Free hours and credit do not cover the worst case",
             Self::AccountSuspended => "The account is suspended",
             Self::KeyRevoked => "The key is revoked",
             Self::ReadOnlyKey => "The key may only read",
@@ -287,6 +295,15 @@ impl From<&Refusal> for Problem {
                 needed_ms: Some(*needed_ms),
                 available_ms: Some(*available_ms),
                 ..Self::new(Code::FreeHoursExhausted, "ask for a shorter timeout, or put a card on file")
+            },
+            Refusal::CreditExhausted { lease, needed, available } => Self {
+                needed_micros: Some(needed.count()),
+                available_micros: Some(available.count()),
+                ..Self::new(
+                    Code::CreditExhausted,
+                    "ask for a smaller shape or a shorter timeout, or put a card on file",
+                )
+                .about(lease)
             },
             Refusal::SpendingLimitReached(limit) => Self::from(&**limit),
         }

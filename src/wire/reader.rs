@@ -76,6 +76,12 @@ impl<'a> Value<'a, '_> {
         Err(Invalid { pointer: self.path.to_string(), detail: detail.into() })
     }
 
+    /// A refusal of this value.
+    #[must_use]
+    pub fn refused(&self, detail: &str) -> Invalid {
+        Invalid { pointer: self.path.to_string(), detail: detail.to_owned() }
+    }
+
     /// Whether it is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {

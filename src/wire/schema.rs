@@ -7,9 +7,11 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{Number, PartialSchema, ToSchema};
 
 use crate::domain::admission::REQUEST_LEASES_MAX;
+use crate::domain::credit::CREDIT_MICROS_MAX;
 use crate::domain::free_hours::GRANT_HOURS_MAX;
 use crate::domain::lease::{LEASE_MS_MAX, LEASE_MS_MIN};
 use crate::domain::money::{MICROS_MAX, PRICE_MICROS_MAX};
+use crate::domain::tax::TAX_RATE_BPS_MAX;
 use crate::domain::units::{FLOOR_MILLICORES_MAX, MEBIBYTES_MAX, VCPUS_MAX};
 
 /// Most characters of a name.
@@ -149,6 +151,10 @@ integer_schemas! {
     TimeoutSecondsCount, TIMEOUT_SECONDS_MIN, TIMEOUT_SECONDS_MAX, "Seconds: 1 to 31 days of them.";
     /// Hours of a grant.
     HoursCount, 1, GRANT_HOURS_MAX, "Hours of one running sandbox.";
+    /// A grant of credit.
+    CreditCount, 1, CREDIT_MICROS_MAX, "Whole microdollars of promotional credit.";
+    /// A tax rate.
+    TaxRateBps, 0, TAX_RATE_BPS_MAX, "Basis points: 1,900 is 19 %.";
     /// A CPU floor.
     MillicoresCount, 0, FLOOR_MILLICORES_MAX, "Thousandths of a core.";
 }

@@ -3,18 +3,21 @@
 //! A line is `what stands | what is asked -> answer`. List prices, 2026-11-10; hours beyond 24 are the next day.
 //! Standing: `card=no`, `account=suspended`, `key=none|revoked|reader`, `limit=MICROS`, `all=MICROS` (the account's),
 //! `used=MICROS` and `held=MICROS` of the key today, `others=MICROS` used by other keys today, `tomorrow=MICROS` held by
-//! the key tomorrow, `free=HOURS`, `until=DAYS` (the grant pays on so many days), `unmetered=HOURS`, `disk=MIB`,
+//! the key tomorrow, `free=HOURS`, `until=DAYS` (the grant pays on so many days), `unmetered=HOURS` (of 1 vCPU and
+//! 1 GiB), `credit=MICROS` (today and tomorrow), `today=MICROS` (credit of today), `unbilled=MICROS` used today, `disk=MIB`,
 //! `on=HH:MM-HH:MM` (another lease of the sandbox). Asked: `VCPUSxMIB@HH:MM+MINUTES`, `<=MICROS` for the most that it may
 //! cost, `*` for the same sandbox as the first.
 
 use std::collections::BTreeMap;
 
 use runtab::domain::admission::{Ask, FreeCover, Refusal, Scope, Standing, decide};
+use runtab::domain::credit::{Credit, CreditBook};
 use runtab::domain::customer::{Account, AccountStatus, Key};
 use runtab::domain::free_hours::Grant;
+use runtab::domain::funds::Running;
 use runtab::domain::id::{AccountId, GrantId, KeyId, LeaseId, SandboxId};
 use runtab::domain::limits::DayTotals;
-use runtab::domain::money::Micros;
+use runtab::domain::money::{Cost, Micros};
 use runtab::domain::time::{Day, Span, Timestamp};
 use runtab::domain::units::{MebiBytes, Vcpus};
 use runtab::domain::usage::Usage;
@@ -79,6 +82,27 @@ card=no free=1 unmetered=1 | 1x1024@10:00+1 -> free_hours 61 of 60
 card=no free=9 until=1 | 1x1024@23:30+60 -> free_hours 60 of 30
 card=no free=1 until=2 | 1x1024@23:30+60 -> yes
 card=no free=1 limit=0 | 1x1024@10:00+60 -> limit key 10 needs 32500 of 0 longest 0
+# credit pays for what free time does not cover, the worst case of it
+card=no free=0 credit=32500 | 1x1024@10:00+60 -> yes
+card=no free=0 credit=32499 | 1x1024@10:00+60 -> credit 32500 of 32499
+card=no free=1 credit=1 | 1x1024@10:00+60 -> yes
+card=no free=1 credit=32500 unmetered=1 | 1x1024@10:00+60 -> yes
+card=no free=1 credit=32499 unmetered=1 | 1x1024@10:00+60 -> credit 32500 of 32499
+# which lease draws the free time is not known: the cheapest counts
+card=no free=1 credit=80000 | 2x4096@10:00+60 1x1024@10:00+60 -> yes
+card=no free=1 credit=79999 | 2x4096@10:00+60 1x1024@10:00+60 -> credit 80000 of 79999
+# what is used and not billed comes first; a shape or disk beyond free time counts whole
+card=no free=0 credit=40000 unbilled=7500 | 1x1024@10:00+60 -> yes
+card=no free=0 credit=40000 unbilled=7501 | 1x1024@10:00+60 -> credit 32500 of 32499
+card=no free=9 credit=232500 | 9x1024@10:00+60 -> yes
+card=no free=9 credit=232499 | 9x1024@10:00+60 -> credit 232500 of 232499
+card=no free=9 credit=32500 disk=20481 | 1x1024@10:00+60 -> yes
+card=no free=9 credit=32499 disk=20481 | 1x1024@10:00+60 -> credit 32500 of 32499
+# only on its days; what lapsed is none
+card=no free=0 today=40000 | 1x1024@23:30+60 -> credit 32500 of 16250
+card=no free=0 credit=32500 | 1x1024@23:30+60 -> yes
+card=no free=0 today=40000 | 1x1024@24:00+60 -> free_hours 60 of 0
+card=no free=0 today=40000 | 9x1024@24:00+60 -> card_required
 # a card pays for what free time does not cover
 free=0 disk=20481 | 16x32768@10:00+60 -> yes
 ";
@@ -93,6 +117,19 @@ fn at(text: &str) -> Timestamp {
     day(10).start().plus_ms(minutes * 60_000).unwrap()
 }
 
+/// Credit from before today up to a day.
+fn credit(micros: i64, until: i64) -> Credit {
+    Credit {
+        account: AccountId::parse("acme").unwrap(),
+        id: GrantId::parse("promo").unwrap(),
+        granted: Micros::new(micros).unwrap(),
+        starts_on: day(1),
+        expires_on: Some(day(until)),
+        note: String::new(),
+        created_at: Timestamp::EPOCH,
+    }
+}
+
 /// A usage that costs exactly so many microdollars: memory at 7,500 a GiB-hour.
 fn costing(micros: i64) -> Usage {
     Usage { memory_mib_ms: i128::from(micros) * 491_520, ..Usage::ZERO }
@@ -105,6 +142,8 @@ struct Case {
     key_days: BTreeMap<Day, DayTotals>,
     account_days: BTreeMap<Day, DayTotals>,
     unmetered_ms: BTreeMap<Day, i64>,
+    credit: Option<Credit>,
+    unbilled: BTreeMap<Day, Cost>,
     disk: MebiBytes,
     others: Vec<(SandboxId, LeaseId, Span)>,
 }
@@ -124,6 +163,7 @@ impl Case {
                 card_on_file: true,
                 daily_limit: None,
                 counted_from: None,
+                tax: None,
                 created_at: Timestamp::EPOCH,
             },
             key: Some(Key {
@@ -148,6 +188,8 @@ impl Case {
             key_days: BTreeMap::new(),
             account_days: BTreeMap::new(),
             unmetered_ms: BTreeMap::new(),
+            credit: None,
+            unbilled: BTreeMap::new(),
             disk: MebiBytes::ZERO,
             others: Vec::new(),
         }
@@ -180,6 +222,9 @@ impl Case {
             ("free", _) => self.grant.granted_ms = number() * 3_600_000,
             ("until", _) => self.grant.expires_on = Some(day(10 + number())),
             ("unmetered", _) => drop(self.unmetered_ms.insert(day(10), number() * 3_600_000)),
+            ("credit", _) => self.credit = Some(credit(number(), 12)),
+            ("today", _) => self.credit = Some(credit(number(), 11)),
+            ("unbilled", _) => drop(self.unbilled.insert(day(10), Cost::from_micros(Micros::new(number()).unwrap()))),
             ("disk", _) => self.disk = MebiBytes::new(number()).unwrap(),
             ("on", _) => {
                 let (start, end) = value.split_once('-').unwrap();
@@ -188,6 +233,20 @@ impl Case {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    fn credits(&self) -> CreditBook {
+        CreditBook::new(self.credit.clone().into_iter().collect())
+    }
+
+    /// Unmetered time is of leases of 1 vCPU and 1 GiB.
+    fn running(&self) -> Vec<Running> {
+        let one = shape(1, 1_024);
+        let running = |(on, ms): (&Day, &i64)| {
+            let held = one.worst_case(Span { start: on.start(), end: on.start().plus_ms(*ms).unwrap() }).unwrap();
+            Running { shape: one, held: [(*on, held)].into(), unposted_ms: [(*on, *ms)].into() }
+        };
+        self.unmetered_ms.iter().map(running).collect()
     }
 
     fn ask(&self, index: usize, text: &str) -> Ask {
@@ -222,6 +281,9 @@ fn said(answer: Result<(), Refusal>) -> String {
         Err(Refusal::MaxCostExceeded { worst_case, .. }) => format!("max_cost {}", worst_case.count()),
         Err(Refusal::FreeHoursExhausted { needed_ms, available_ms }) => {
             format!("free_hours {} of {}", needed_ms / 60_000, available_ms / 60_000)
+        }
+        Err(Refusal::CreditExhausted { needed, available, .. }) => {
+            format!("credit {} of {}", needed.count(), available.count())
         }
         Err(Refusal::SpendingLimitReached(limit)) => format!(
             "limit {} {} needs {} of {} longest {}",
@@ -264,6 +326,9 @@ fn the_gate_says_what_the_table_says() {
             cover,
             grants: &grants,
             unmetered_ms: &case.unmetered_ms,
+            credits: &case.credits(),
+            running: &case.running(),
+            unbilled: &case.unbilled,
         };
         let said = said(decide(&asks, &standing).unwrap());
         if said != answer.trim() {

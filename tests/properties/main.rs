@@ -9,6 +9,7 @@
 
 mod cases;
 mod gate;
+mod invoices;
 mod kept;
 mod meter;
 mod money;

@@ -43,7 +43,8 @@ impl Driver {
     pub(crate) async fn make_customers(&mut self, welcome: i64) {
         for name in ["a0", "a1", "a2"] {
             let card_on_file = name == "a0" || self.kind == Kind::Replayed || self.rng.chance(50);
-            let command = CreateAccount { id: send::account(name), name: name.to_owned(), card_on_file };
+            let (id, tax) = (send::account(name), None);
+            let command = CreateAccount { id, name: name.to_owned(), card_on_file, tax };
             for fresh in [true, false] {
                 assert_eq!(self.ledger.create_account(command.clone()).await.unwrap().fresh, fresh);
             }
@@ -112,6 +113,7 @@ impl Driver {
                 Change::To(limit) => Some(limit.map(send::micros)),
                 Change::Nothing => None,
             },
+            tax: None,
         };
         for _ in 0..2 {
             self.ledger.update_account(command.clone()).await.unwrap();

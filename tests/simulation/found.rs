@@ -27,7 +27,7 @@ impl Small {
     async fn new(now: i64, welcome_ms: i64, card_on_file: bool, limit: Option<i64>) -> Self {
         let clock = Clock::test(ts(now));
         let ledger = open(&clock, welcome_ms).await;
-        let account = CreateAccount { id: send::account("acme"), name: String::new(), card_on_file };
+        let account = CreateAccount { id: send::account("acme"), name: String::new(), card_on_file, tax: None };
         ledger.create_account(account).await.unwrap();
         let key = CreateKey {
             account: send::account("acme"),
@@ -167,6 +167,7 @@ async fn an_accounts_first_limit_counts_the_day_that_a_lease_may_still_start_on(
         card_on_file: None,
         status: None,
         daily_limit: Some(Some(send::micros(40_000))),
+        tax: None,
     };
     small.ledger.update_account(update).await.unwrap();
     // The day before: 21,667 are held of 40,000, and 40 minutes of 2 vCPU and 1 GiB need 38,334.

@@ -52,7 +52,7 @@ impl Driver {
 
     async fn customers_again(&self, ledger: &Ledger) {
         for (name, account) in &self.accounts {
-            let command = CreateAccount { id: send::account(name), name: name.clone(), card_on_file: true };
+            let command = CreateAccount { id: send::account(name), name: name.clone(), card_on_file: true, tax: None };
             ledger.create_account(command).await.unwrap();
             for (id, key) in &account.keys {
                 let mut sha256 = [0; 32];

@@ -106,6 +106,7 @@ fn refused(refusal: &Refusal) -> Verdict {
             Verdict::MaxCost { lease: lease.to_string(), worst: worst_case.count() }
         }
         Refusal::CardRequired { lease } => Verdict::CardRequired { lease: lease.to_string() },
+        Refusal::CreditExhausted { .. } => panic!("nobody grants credit here"),
         Refusal::FreeHoursExhausted { needed_ms, available_ms } => {
             Verdict::FreeHours { needed: *needed_ms, available: *available_ms }
         }

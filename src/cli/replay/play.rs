@@ -126,7 +126,8 @@ async fn costs(ledger: &Ledger, payer: &Payer, range: Span, group_by: GroupBy) -
 /// An account that can pay, so that nothing is refused for its money, and a key without a limit.
 async fn open_account(ledger: &Ledger, payer: &Payer) -> anyhow::Result<()> {
     if ledger.account(&payer.account).await?.is_none() {
-        let account = CreateAccount { id: payer.account.clone(), name: "Replay".to_owned(), card_on_file: true };
+        let account =
+            CreateAccount { id: payer.account.clone(), name: "Replay".to_owned(), card_on_file: true, tax: None };
         ledger.create_account(account).await?;
     }
     if ledger.key(&payer.account, &payer.key).await?.is_none() {

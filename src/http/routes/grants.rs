@@ -1,4 +1,4 @@
-//! Grants of free time.
+//! Grants of free time and of credit.
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -8,10 +8,10 @@ use crate::http::Shared;
 use crate::http::auth::{Admin, Reader};
 use crate::http::extract::{AccountPath, JsonBody, List, NoQuery, Query};
 use crate::http::problem::Answer;
-use crate::wire::grant::{Grant, NewGrant};
+use crate::wire::grant::{Grant, GrantRequest, NewGrant};
 use crate::wire::page::Page;
 
-/// Grants free time.
+/// Grants free time or promotional credit.
 #[utoipa::path(post, path = "/v1/accounts/{account}/grants", operation_id = "create_grant", tag = "customers",
     params(AccountPath), request_body = NewGrant,
     responses((status = 201, description = "Made.", body = Grant), (status = 200, description = "Made before.", body = Grant)))]
@@ -22,9 +22,17 @@ pub(in crate::http) async fn create(
     State(state): State<Shared>,
     body: JsonBody,
 ) -> Answer {
-    let command = body.read(|value| NewGrant::read(path.account, value))?;
-    let grant = state.ledger.create_grant(command).await?;
-    made(grant.fresh, Grant::from(&grant.value))
+    match body.read(|value| NewGrant::read(path.account, value))? {
+        GrantRequest::Time(command) => {
+            let grant = state.ledger.create_grant(command).await?;
+            made(grant.fresh, Grant::from(&grant.value))
+        }
+        GrantRequest::Credit(command) => {
+            let grant = state.ledger.create_credit(command).await?;
+            let (credit, drawn) = &grant.value;
+            made(grant.fresh, Grant::of_credit(credit, *drawn))
+        }
+    }
 }
 
 /// Lists the grants of an account by id.

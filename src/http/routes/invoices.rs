@@ -7,6 +7,7 @@ use axum::response::IntoResponse as _;
 use utoipa::IntoParams;
 
 use super::{PageParams, ok};
+use crate::domain::invoice;
 use crate::http::Shared;
 use crate::http::auth::{Admin, Reader};
 use crate::http::extract::{AccountPath, InvoiceFormat, InvoicePath, List, MonthPath, NoBody, NoQuery, Query};
@@ -20,7 +21,7 @@ use crate::wire::schema::MonthText;
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "documents what extract::MonthPath reads")]
-struct MonthParams {
+pub(super) struct MonthParams {
     /// The month.
     #[param(value_type = MonthText)]
     month: String,
@@ -33,7 +34,10 @@ pub(in crate::http) async fn list(_: Reader, path: AccountPath, State(state): St
     let list = List { name: "invoices", account: Some(&path.account) };
     let asked = Query::of(&uri, &["limit", "cursor"])?.page(&list)?;
     let found = state.ledger.invoices(&path.account, asked).await?;
-    let items = found.items.iter().map(Invoice::new).collect::<Result<Vec<_>, _>>();
+    let months = found.items.iter().map(|invoice| invoice.month).collect();
+    let lives = state.ledger.afterlives(&path.account, &months).await?;
+    let shown = |invoice: &invoice::Invoice| Invoice::with_life(invoice, lives.get(&invoice.month));
+    let items = found.items.iter().map(shown).collect::<Result<Vec<_>, _>>();
     let items = items.map_err(|error| Failure::internal(&error))?;
     ok(Page { items, next_cursor: found.next.as_deref().map(|key| list.seal(key)) })
 }
@@ -45,7 +49,9 @@ pub(in crate::http) async fn get(_: Reader, path: InvoicePath, _: NoQuery, State
     match path.format {
         InvoiceFormat::Json => {
             let invoice = state.ledger.invoice(&path.account, path.month).await?.ok_or_else(Failure::not_found)?;
-            ok(Invoice::new(&invoice).map_err(|error| Failure::internal(&error))?)
+            let lives = state.ledger.afterlives(&path.account, &[path.month].into()).await?;
+            let shown = Invoice::with_life(&invoice, lives.get(&path.month));
+            ok(shown.map_err(|error| Failure::internal(&error))?)
         }
         InvoiceFormat::Csv => {
             let invoice = state.ledger.invoice(&path.account, path.month).await?.ok_or_else(Failure::not_found)?;
@@ -63,7 +69,7 @@ pub(in crate::http) async fn get(_: Reader, path: InvoicePath, _: NoQuery, State
 /// Scripts and anything from elsewhere are off: a page of ours needs neither.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-fn file(bytes: Result<Vec<u8>, ReportError>, content_type: &'static str) -> Answer {
+pub(super) fn file(bytes: Result<Vec<u8>, ReportError>, content_type: &'static str) -> Answer {
     let bytes = bytes.map_err(|error| Failure::internal(&error))?;
     Ok(([(CONTENT_TYPE, content_type), (CONTENT_SECURITY_POLICY, PAGE_POLICY)], bytes).into_response())
 }

@@ -7,11 +7,13 @@ pub(super) mod grants;
 pub(super) mod invoices;
 pub(super) mod keys;
 pub(super) mod leases;
+pub(super) mod notes;
 pub(super) mod ops;
 pub(super) mod rate_cards;
 pub(super) mod samples;
 pub(super) mod sandboxes;
 pub(super) mod tokens;
+pub(super) mod voids;
 
 use axum::Json;
 use axum::http::StatusCode;

@@ -50,7 +50,8 @@ fn counts(state: &Shared) -> LedgerCounts {
         batches: tally.batches.load(Ordering::Relaxed),
         admitted: tally.admitted.load(Ordering::Relaxed),
         refused: tally.refused.load(Ordering::Relaxed),
-        late_micros: tally.late_micros.load(Ordering::Relaxed),
+        late_micros: tally.late.micros(),
+        repriced_micros: tally.repriced.micros(),
     }
 }
 

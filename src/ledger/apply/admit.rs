@@ -193,6 +193,12 @@ impl WorkingSet {
             }
         }
         let unmetered = if owner.card_on_file { BTreeMap::new() } else { self.unmetered_ms(account, &given.ended)? };
+        let credits = self.credits.get(account).filter(|_| !owner.card_on_file).cloned().unwrap_or_default();
+        let (running, unbilled) = if credits.is_empty() {
+            (Vec::new(), BTreeMap::new())
+        } else {
+            (self.unsettled(account, &given.ended)?, self.unbilled_costs(account, &given.days)?)
+        };
         let standing = Standing {
             account: owner,
             key: self.keys.get(&(account.clone(), key.clone())),
@@ -203,6 +209,9 @@ impl WorkingSet {
             cover: self.rules.cover,
             grants: &given.grants,
             unmetered_ms: &unmetered,
+            credits: &credits,
+            running: &running,
+            unbilled: &unbilled,
         };
         admission::decide(asks, &standing)?.map_err(CommandError::from)
     }
@@ -211,21 +220,6 @@ impl WorkingSet {
     pub(super) fn ask_for_more(&self, account: &AccountId, key: &KeyId, ask: Ask) -> Applied<()> {
         let grants = self.grants.get(account).cloned().unwrap_or_default();
         self.ask_gate(account, key, &[ask], &Given { grants, ..Given::default() })
-    }
-
-    /// Unmetered time of all leases of an account, by day; what an end has posted has drawn its free time already.
-    fn unmetered_ms(&self, account: &AccountId, ended: &BTreeMap<&LeaseId, &Lease>) -> Applied<BTreeMap<Day, i64>> {
-        let mut days: BTreeMap<Day, i64> = BTreeMap::new();
-        for ((owner, id), lease) in &self.leases {
-            let lease = ended.get(id).copied().unwrap_or(lease);
-            if owner == account && !lease.is_settled(self.now) {
-                for (day, part) in lease.unposted().by_day() {
-                    let sum = days.entry(day).or_default();
-                    *sum = sum.checked_add(part.length_ms()).ok_or(crate::domain::Overflow)?;
-                }
-            }
-        }
-        Ok(days)
     }
 
     /// A sandbox that was deleted begins a new life, which can't start before the old one ended.
@@ -268,6 +262,7 @@ impl WorkingSet {
             meter: Meter::default(),
             open_hour: None,
             page: OpenPage::default(),
+            voided_until: None,
         };
         self.post_hold(None, &lease)?;
         self.add_lease(lease.clone());
@@ -291,6 +286,7 @@ impl WorkingSet {
                 latest: None,
                 storage: StorageMeter::default(),
                 page: OpenPage::default(),
+                voided_until: None,
             },
         };
         self.reattribute(&mut sandbox, lease)?;

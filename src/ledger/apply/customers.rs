@@ -1,15 +1,17 @@
 //! Customers: accounts, keys, grants, rate cards. Making one is idempotent by its id.
 
 use super::super::command::{
-    AddRateCard, CommandError, CreateAccount, CreateGrant, CreateKey, Made, RemoveRateCard, ReturnToDefault,
-    SecretDigest, UpdateAccount, UpdateKey,
+    AddRateCard, CommandError, CreateAccount, CreateCredit, CreateGrant, CreateKey, Made, RemoveRateCard,
+    ReturnToDefault, SecretDigest, UpdateAccount, UpdateKey,
 };
 use super::super::working_set::WorkingSet;
 use super::{Applied, id_conflict, invalid};
+use crate::domain::credit::Credit;
 use crate::domain::customer::{Account, AccountStatus, Key};
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, GrantId, KeyId};
 use crate::domain::lease::START_BACK_MS_MAX;
+use crate::domain::money::Micros;
 use crate::domain::rate_card::RateCardEntry;
 
 /// The id of the grant that a new account gets.
@@ -19,7 +21,8 @@ impl WorkingSet {
     /// Makes an account, with the welcome free hours.
     pub fn create_account(&mut self, command: &CreateAccount) -> Applied<Made<Account>> {
         if let Some(known) = self.accounts.get(&command.id) {
-            let same = known.name == command.name && known.card_on_file == command.card_on_file;
+            let same =
+                known.name == command.name && known.card_on_file == command.card_on_file && known.tax == command.tax;
             return repeated(known, same, format!("account {} exists with other content", known.id));
         }
         let account = Account {
@@ -29,6 +32,7 @@ impl WorkingSet {
             card_on_file: command.card_on_file,
             daily_limit: None,
             counted_from: None,
+            tax: command.tax,
             created_at: self.now,
         };
         self.accounts.insert(account.id.clone(), account.clone());
@@ -57,6 +61,7 @@ impl WorkingSet {
         account.card_on_file = command.card_on_file.unwrap_or(account.card_on_file);
         account.status = command.status.unwrap_or(account.status);
         account.daily_limit = command.daily_limit.unwrap_or(account.daily_limit);
+        account.tax = command.tax.unwrap_or(account.tax);
         if account.daily_limit.is_some() && account.counted_from.is_none() {
             // A lease may still start a while back, so in the day before.
             let first = self.now.near(START_BACK_MS_MAX.saturating_neg()).day();
@@ -136,6 +141,9 @@ impl WorkingSet {
                 && known.note == command.note;
             return repeated(known, same, format!("grant {} exists with other content", known.id));
         }
+        if self.credit(&command.account, &command.id).is_some() {
+            return Err(id_conflict(format!("grant {} exists, of credit", command.id)));
+        }
         let starts_on = command.starts_on.unwrap_or(self.now.day());
         if command.expires_on.is_some_and(|end| end <= starts_on) {
             return Err(invalid("/expires_on", "a grant expires after the day on which it starts"));
@@ -152,6 +160,46 @@ impl WorkingSet {
         };
         self.add_grant(grant.clone());
         Ok(Made { value: grant, fresh: true })
+    }
+
+    /// Makes a grant of promotional credit. Answers what is drawn on it, too.
+    pub fn create_credit(&mut self, command: &CreateCredit) -> Applied<Made<(Credit, Micros)>> {
+        if !self.accounts.contains_key(&command.account) {
+            return Err(CommandError::NotFound("account"));
+        }
+        if let Some((known, drawn)) = self.credit(&command.account, &command.id) {
+            let same = known.granted == command.granted
+                && command.starts_on.is_none_or(|day| day == known.starts_on)
+                && known.expires_on == command.expires_on
+                && known.note == command.note;
+            let otherwise = format!("grant {} exists with other content", known.id);
+            return repeated(&(known.clone(), drawn), same, otherwise);
+        }
+        let hours = self.grants.get(&command.account);
+        if hours.is_some_and(|hours| hours.iter().any(|grant| grant.id == command.id)) {
+            return Err(id_conflict(format!("grant {} exists, of free time", command.id)));
+        }
+        let starts_on = command.starts_on.unwrap_or(self.now.day());
+        if command.expires_on.is_some_and(|end| end <= starts_on) {
+            return Err(invalid("/expires_on", "a grant expires after the day on which it starts"));
+        }
+        let credit = Credit {
+            account: command.account.clone(),
+            id: command.id.clone(),
+            granted: command.granted,
+            starts_on,
+            expires_on: command.expires_on,
+            note: command.note.clone(),
+            created_at: self.now,
+        };
+        self.changes.credits.insert((credit.account.clone(), credit.id.clone()), credit.clone());
+        Ok(Made { value: (credit, Micros::ZERO), fresh: true })
+    }
+
+    /// A credit, and what is drawn on it.
+    fn credit(&self, account: &AccountId, id: &GrantId) -> Option<(&Credit, Micros)> {
+        let mut credits = self.credits.get(account)?.credits();
+        credits.find(|(credit, _)| credit.id == *id)
     }
 
     /// Adds a rate card. `same_id`: the entry that has its id; `same_day`: that of its scope and day.

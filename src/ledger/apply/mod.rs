@@ -7,10 +7,13 @@ pub mod admit;
 pub mod customers;
 pub mod end;
 pub mod extend;
+mod funds;
+pub mod notes;
 pub mod sample;
 pub mod sandbox;
 pub mod settle;
 pub mod storage;
+pub mod void;
 
 use super::command::{CommandError, ConflictCode};
 use crate::domain::Overflow;

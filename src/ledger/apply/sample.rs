@@ -54,7 +54,7 @@ impl WorkingSet {
     /// The accepted readings next to an instant, and the one at it.
     fn neighbours(&self, lease: &Lease, reading: &Reading) -> Result<Neighbours, Fault> {
         let last = lease.meter.last;
-        if last.is_none_or(|last| last.at < reading.at) {
+        if last.is_none_or(|last| last.at < reading.at) && is_after_voids(lease, reading) {
             return Ok((last, None, None));
         }
         if let Some(last) = last.filter(|last| last.at == reading.at) {
@@ -66,9 +66,11 @@ impl WorkingSet {
             // Not loaded because the open page has a sample of this very instant.
             None => lease.page.samples()?.iter().filter_map(PageSample::reading).collect(),
         };
+        let voided = self.voided.get(&key).into_iter().flatten();
         let before = around.iter().rev().find(|other| other.at < reading.at).copied();
-        let after = around.iter().find(|other| other.at > reading.at).copied().or(last);
-        let same = around.iter().find(|other| other.at == reading.at).copied();
+        let after = around.iter().find(|other| other.at > reading.at).copied();
+        let after = after.or(last.filter(|last| last.at > reading.at));
+        let same = around.iter().chain(voided).find(|other| other.at == reading.at).copied();
         Ok((before, after, same))
     }
 
@@ -125,7 +127,9 @@ impl WorkingSet {
     fn keep_evidence(&mut self, lease: &mut Lease, reading: Reading, in_order: bool) -> Result<(), Fault> {
         let sample = PageSample::from(reading);
         let owner = page_owner(lease);
-        let page = if in_order && lease.open { lease.page.push(sample)? } else { Some(lease.page.late(sample)) };
+        // What was voided stays in its place: the open page may have it.
+        let fits = in_order && lease.open && is_after_voids(lease, &reading);
+        let page = if fits { lease.page.push(sample)? } else { Some(lease.page.late(sample)) };
         self.changes.pages.extend(page.map(|page| (owner, page)));
         if let Some(readings) = self.readings.get_mut(&(lease.account.clone(), lease.id.clone())) {
             let place = readings.partition_point(|other| other.at < reading.at);
@@ -178,6 +182,10 @@ impl WorkingSet {
         if let Some(point) = loaded {
             return Ok(Some(StorageReport { at: point.at, storage: point.storage }));
         }
+        let mut voided = self.voided_at_rest.get(&key).into_iter().flatten();
+        if let Some(report) = voided.find(|other| other.at == report.at) {
+            return Ok(Some(*report));
+        }
         let open = sandbox.page.samples()?;
         Ok(open.iter().filter_map(PageSample::storage_report).find(|other| other.at == report.at))
     }
@@ -199,6 +207,11 @@ impl WorkingSet {
         self.at_rest.entry(key).or_default().push(point);
         Ok(())
     }
+}
+
+/// Whether a reading is later than every voided one of its lease.
+fn is_after_voids(lease: &Lease, reading: &Reading) -> bool {
+    lease.voided_until.is_none_or(|until| until < reading.at)
 }
 
 /// The accepted readings before and after an instant, and the one at it.

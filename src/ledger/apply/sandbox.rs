@@ -45,6 +45,7 @@ impl WorkingSet {
             latest: None,
             storage: StorageMeter::default(),
             page: OpenPage::default(),
+            voided_until: None,
         });
         Ok(())
     }

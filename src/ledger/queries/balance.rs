@@ -8,6 +8,7 @@ use super::super::{Answer, Ledger};
 use super::priced;
 use crate::domain::checked::mul_div_floor;
 use crate::domain::cost::Priced;
+use crate::domain::credit::CreditBook;
 use crate::domain::customer::Account;
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, KeyId};
@@ -37,6 +38,7 @@ impl Ledger {
         let today = now.day();
         let book = self.book(tx, &owner.id).await?;
         let month = self.month_so_far(tx, &owner.id, &book, now).await?;
+        let (month_credit, credits) = self.credit_so_far(tx, owner, now).await?;
         let days = self.key_days_settled(tx, &owner.id, &book, now).await?;
         let all = days.values().try_fold(DayTotals::default(), |sum, day| sum.plus(*day))?;
         let known = tx.list_keys(&owner.id, None, KEYS_MAX).await?;
@@ -53,6 +55,8 @@ impl Ledger {
             month: now.month(),
             amounts: month.amounts()?,
             forecast: forecast(month.net, now)?,
+            month_credit,
+            credit: credits.balance(today)?,
             free: free_balance(&tx.list_grants(&owner.id, None, GRANTS_MAX).await?, today),
             account_day: day_balance(&book, today, None, owner.daily_limit, all)?,
             keys,
@@ -79,6 +83,21 @@ impl Ledger {
             .await?
             .into_iter()
             .try_fold(Priced::default(), |sum, row| Ok(sum.plus(priced(book, row.start.day(), row.totals)?)?))
+    }
+
+    /// What credit pays of the current month's draft, and the credits with what all drafts draw.
+    async fn credit_so_far(
+        &self,
+        tx: &mut Tx,
+        owner: &Account,
+        now: Timestamp,
+    ) -> Result<(Micros, CreditBook), StoreError> {
+        if tx.credits(&[owner.id.clone()].into()).await?.is_empty() {
+            return Ok((Micros::ZERO, CreditBook::default()));
+        }
+        let (drafts, credits) = self.drafts(tx, owner, now.month()).await?;
+        let current = drafts.last().filter(|draft| draft.month == now.month());
+        Ok((current.map_or(Micros::ZERO, |draft| draft.credit), credits))
     }
 
     /// Today's totals of all keys, holds of leases that are due to settle subtracted.

@@ -11,6 +11,7 @@ use super::super::view::Listed;
 use super::super::{Answer, Ledger};
 use super::{listed, one_more};
 use crate::domain::breakdown::Breakdown;
+use crate::domain::credit::CreditBook;
 use crate::domain::customer::Account;
 use crate::domain::id::{AccountId, SandboxId};
 use crate::domain::invoice::{Head, Invoice, Status};
@@ -91,11 +92,11 @@ impl Ledger {
             return Ok(invoice);
         }
         let book = self.book(tx, &owner.id).await?;
-        let nothing = Invoice::draft(head(owner, month, Micros::ZERO), &[], &book)?;
+        let nothing = Invoice::draft(head_of(owner, month, Micros::ZERO, CreditBook::default()), &[], &book)?;
         if tx.last_closed_month().await?.is_some_and(|last| month <= last) {
             return Ok(Invoice { status: Status::Nothing, ..nothing });
         }
-        Ok(self.drafts(tx, owner, month).await?.pop().filter(|draft| draft.month == month).unwrap_or(nothing))
+        Ok(self.drafts(tx, owner, month).await?.0.pop().filter(|draft| draft.month == month).unwrap_or(nothing))
     }
 
     /// Invoices of an account by month: the final ones, then drafts of months that are not closed (those with usage, and
@@ -122,7 +123,7 @@ impl Ledger {
         }
         let current = self.engine.clock.now().month();
         let seen: BTreeSet<Month> = found.iter().map(|invoice| invoice.month).collect();
-        for draft in self.drafts(tx, owner, current).await? {
+        for draft in self.drafts(tx, owner, current).await?.0 {
             let is_new = after.is_none_or(|after| after < draft.month) && !seen.contains(&draft.month);
             if is_new && (draft.month == current || !draft.lines.is_empty()) {
                 found.push(draft);
@@ -131,8 +132,14 @@ impl Ledger {
         Ok(found)
     }
 
-    /// The invoices of an account from the first month that is not closed to `to`, as they stand now.
-    async fn drafts(&self, tx: &mut Tx, owner: &Account, to: Month) -> Result<Vec<Invoice>, StoreError> {
+    /// The invoices of an account from the first month that is not closed to `to`, as they stand now, and its credits
+    /// with what they all draw.
+    pub(super) async fn drafts(
+        &self,
+        tx: &mut Tx,
+        owner: &Account,
+        to: Month,
+    ) -> Result<(Vec<Invoice>, CreditBook), StoreError> {
         let ids: BTreeSet<AccountId> = [owner.id.clone()].into();
         let book = self.book(tx, &owner.id).await?;
         let open_month = tx.open_month(false).await?;
@@ -140,6 +147,7 @@ impl Ledger {
         let begun = owner.created_at.near(START_BACK_MS_MAX.saturating_neg()).month();
         let mut month = tx.last_closed_month().await?.map_or(begun, |last| last.next().max(begun));
         let mut carried_over = tx.carried_over(&ids, month).await?.remove(&owner.id).unwrap_or_default();
+        let mut credits = tx.credit_books(&ids).await?.remove(&owner.id).unwrap_or_default();
         let mut drafts = Vec::new();
         while month <= to {
             let invoice = if let Some(invoice) = tx.invoice(&owner.id, month).await? {
@@ -147,13 +155,15 @@ impl Ledger {
             } else {
                 let billed = if month < open_month { BilledDays::Closed } else { BilledDays::Open(open_month) };
                 let days = billed_days(tx, &ids, month, billed).await?.remove(&owner.id).unwrap_or_default();
-                Invoice::draft(head(owner, month, carried_over), &days, &book)?
+                let draft = Invoice::draft(head_of(owner, month, carried_over, credits.clone()), &days, &book)?;
+                credits.note(&draft.draws)?;
+                draft
             };
             carried_over = invoice.carried_forward()?;
             drafts.push(invoice);
             month = month.next();
         }
-        Ok(drafts)
+        Ok((drafts, credits))
     }
 
     /// [`Ledger::invoice`] with what its usage came from, both of one instant.
@@ -187,6 +197,8 @@ impl Ledger {
     }
 }
 
-fn head(owner: &Account, month: Month, carried_over: Micros) -> Head {
-    Head { account: owner.id.clone(), name: owner.name.clone(), month, carried_over }
+/// What an account's invoice of a month begins with.
+pub(in crate::ledger) fn head_of(owner: &Account, month: Month, carried_over: Micros, credits: CreditBook) -> Head {
+    let (account, name) = (owner.id.clone(), owner.name.clone());
+    Head { account, name, month, carried_over, credits, tax: owner.tax }
 }

@@ -13,20 +13,20 @@ use std::sync::Arc;
 
 use super::batch::told;
 use super::command::{CommandError, Page, Principal, Role, Token};
-use super::view::{CardsInForce, Listed};
+use super::view::{CardsInForce, GrantView, Listed};
 use super::{Answer, Ledger, ask};
 use crate::domain::cost::Priced;
 use crate::domain::customer::{Account, Key};
-use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, KeyId};
 use crate::domain::lease::HourTotals;
 use crate::domain::rate_card::{PriceBook, RateCardEntry};
 use crate::domain::time::Day;
+use crate::domain::void::Void;
 use crate::store::shapes::{TokenRecord, TokenRole};
 use crate::store::{StoreError, Tx};
 
 /// Cuts a list that was asked for one more row than wanted, and says where the next page begins.
-fn listed<T>(mut items: Vec<T>, limit: i64, key: impl Fn(&T) -> String) -> Listed<T> {
+pub(super) fn listed<T>(mut items: Vec<T>, limit: i64, key: impl Fn(&T) -> String) -> Listed<T> {
     let limit = usize::try_from(limit).unwrap_or(0);
     let more = items.len() > limit;
     items.truncate(limit);
@@ -35,7 +35,7 @@ fn listed<T>(mut items: Vec<T>, limit: i64, key: impl Fn(&T) -> String) -> Liste
 }
 
 /// One row more than a page has, to know whether there is a next one.
-fn one_more(page: &Page) -> i64 {
+pub(super) fn one_more(page: &Page) -> i64 {
     page.limit.saturating_add(1)
 }
 
@@ -55,7 +55,7 @@ impl Ledger {
     }
 
     /// A snapshot for a report of what belongs to an account; not found when there is none of that id.
-    async fn snapshot_of(&self, account: &AccountId) -> Answer<Tx> {
+    pub(super) async fn snapshot_of(&self, account: &AccountId) -> Answer<Tx> {
         let mut tx = self.report().await?;
         match tx.accounts(&[account.clone()].into()).await.map_err(told)?.pop() {
             Some(_) => Ok(tx),
@@ -105,11 +105,23 @@ impl Ledger {
         Ok(tx.keys(&[(account.clone(), key.clone())].into()).await.map_err(told)?.pop())
     }
 
-    /// Grants of an account by id.
-    pub async fn grants(&self, account: &AccountId, page: Page) -> Answer<Listed<Grant>> {
+    /// Grants of an account by id, of free time and of credit.
+    pub async fn grants(&self, account: &AccountId, page: Page) -> Answer<Listed<GrantView>> {
         let mut tx = self.snapshot_of(account).await?;
-        let found = tx.list_grants(account, page.after.as_deref(), one_more(&page)).await.map_err(told)?;
-        Ok(listed(found, page.limit, |grant| grant.id.to_string()))
+        let (after, limit) = (page.after.as_deref(), one_more(&page));
+        let hours = tx.list_grants(account, after, limit).await.map_err(told)?;
+        let credits = tx.list_credits(account, after, limit).await.map_err(told)?;
+        let credits = credits.into_iter().map(|(credit, drawn)| GrantView::Credit(credit, drawn));
+        let mut found: Vec<GrantView> = hours.into_iter().map(GrantView::Time).chain(credits).collect();
+        found.sort_by(|left, right| left.id().cmp(right.id()));
+        Ok(listed(found, page.limit, |grant| grant.id().to_string()))
+    }
+
+    /// Voided samples of an account, by the void's id.
+    pub async fn voids(&self, account: &AccountId, page: Page) -> Answer<Listed<Void>> {
+        let mut tx = self.snapshot_of(account).await?;
+        let found = tx.list_voids(account, page.after.as_deref(), one_more(&page)).await.map_err(told)?;
+        Ok(listed(found, page.limit, |void| void.id.to_string()))
     }
 
     /// Rate cards: the default ones by day, then those of accounts. The first is `list`, which is in the settings.

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compare::{Differences, lease_hour};
 use super::{Difference, Verified};
+use crate::domain::credit::{Credit, CreditBook};
 use crate::domain::customer::Account;
 use crate::domain::free_hours::Grant;
-use crate::domain::id::{GrantId, KeyId, LeaseId};
-use crate::domain::invoice::{Head, Invoice};
+use crate::domain::id::{GrantId, KeyId, LeaseId, SandboxId};
+use crate::domain::invoice::{Head, Invoice, Status};
 use crate::domain::lease::{HourTotals, Lease};
 use crate::domain::limits::DayTotals;
 use crate::domain::meter;
@@ -36,6 +37,8 @@ pub(super) struct Check<'a> {
     sum: &'a mut Verified,
     differences: Differences,
     grants: BTreeMap<GrantId, Grant>,
+    /// Samples that count no more: by sandbox, life, lease and instant.
+    voids: BTreeSet<(SandboxId, i64, Option<LeaseId>, Timestamp)>,
     drawn_ms: BTreeMap<GrantId, i64>,
     /// By day, the start of the latest hour that free time did not pay for in full.
     lacking: BTreeMap<Day, Timestamp>,
@@ -78,6 +81,7 @@ impl<'a> Check<'a> {
             sum,
             differences: Differences::new(account.id.clone()),
             grants: BTreeMap::new(),
+            voids: BTreeSet::new(),
             drawn_ms: BTreeMap::new(),
             lacking: BTreeMap::new(),
             days: BTreeMap::new(),
@@ -104,6 +108,8 @@ impl<'a> Check<'a> {
 
     pub(super) async fn run(&mut self, tx: &mut Tx) -> Result<(), StoreError> {
         let grants = tx.list_grants(&self.account.id, None, ROWS_MAX).await?;
+        let voids = tx.voids_of(&self.account.id).await?;
+        self.voids = voids.into_iter().map(|void| (void.sandbox, void.life, void.lease, void.at)).collect();
         self.grants = grants.into_iter().map(|grant| (grant.id.clone(), grant)).collect();
         let mut after = None;
         loop {
@@ -180,12 +186,29 @@ impl<'a> Check<'a> {
         for lease in leases {
             samples = samples.saturating_add(evidence.take(&lease.page.bytes, Some(lease))?);
         }
+        self.leave_out_voids(sandbox, &mut evidence);
         for readings in evidence.readings.values_mut() {
             readings.sort_by_key(|reading| reading.at);
             readings.dedup_by_key(|reading| reading.at);
         }
         self.sum.samples = self.sum.samples.saturating_add(samples);
         Ok(evidence)
+    }
+
+    fn leave_out_voids(&self, sandbox: &Sandbox, evidence: &mut Evidence) {
+        if self.voids.is_empty() {
+            return;
+        }
+        let counts = |lease: Option<&LeaseId>, at: Timestamp| {
+            !self.voids.contains(&(sandbox.id.clone(), sandbox.life, lease.cloned(), at))
+        };
+        for (lease, readings) in &mut evidence.readings {
+            readings.retain(|reading| counts(Some(lease), reading.at));
+        }
+        evidence.reports.retain(|point| match &point.by {
+            Reporter::AtRest => counts(None, point.at),
+            Reporter::Lease(_, lease) => counts(Some(lease), point.at),
+        });
     }
 
     /// A lease's hours, its draws, and what it holds.
@@ -342,22 +365,48 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Final invoices are what the hours that they bill and the cards make of them, and each begins with what the one
-    /// before carried forward.
+    /// Final invoices are what the hours that they bill, the cards and the credits make of them, and each begins with
+    /// what the one before carried forward. A credit that was made after an invoice, and did not pay for it, did not have
+    /// to.
     async fn invoices(&mut self, tx: &mut Tx) -> Result<(), StoreError> {
         let ids: BTreeSet<_> = [self.account.id.clone()].into();
         let mut carried_over = Micros::ZERO;
+        let mut credits = CreditBook::new(tx.credits(&ids).await?);
         for kept in tx.list_invoices(&self.account.id, None, ROWS_MAX).await? {
             if self.covers(kept.month) {
                 let days = billed_days(tx, &ids, kept.month, BilledDays::Closed).await?.remove(&self.account.id);
                 let (account, name) = (self.account.id.clone(), kept.name.clone());
-                let head = Head { account, name, month: kept.month, carried_over };
+                let pays = |credit: &Credit| is_older(credit, &kept) || draws_on(&kept, credit);
+                let tax = kept.lines.iter().find_map(|line| line.taxed).map(|taxed| taxed.rate);
+                let credits = credits.filtered(pays);
+                let head = Head { account, name, month: kept.month, carried_over, credits, tax };
                 let computed = Invoice::draft(head, &days.unwrap_or_default(), self.book)?;
                 self.sum.rows = self.sum.rows.saturating_add(1);
                 self.differences.invoice(&kept, &computed);
             }
+            credits.note(&kept.draws)?;
             carried_over = kept.carried_forward()?;
+        }
+        // All draws that there are, those of no invoice too.
+        let kept = tx.credit_books(&ids).await?.remove(&self.account.id).unwrap_or_default();
+        for ((credit, drawn), (_, kept)) in credits.credits().zip(kept.credits()) {
+            self.sum.rows = self.sum.rows.saturating_add(1);
+            let (row, kept) = (format!("credit {}", credit.id), i128::from(kept.count()));
+            self.differences.figure("credit_draws", &row, "drawn_micros", kept, i128::from(drawn.count()));
+            if drawn < Micros::ZERO || drawn > credit.granted {
+                let (drawn, granted) = (i128::from(drawn.count()), i128::from(credit.granted.count()));
+                self.differences.figure("credits", &row, "drawn_micros", drawn, granted);
+            }
         }
         Ok(())
     }
+}
+
+/// Whether a credit was there when an invoice became final.
+fn is_older(credit: &Credit, invoice: &Invoice) -> bool {
+    matches!(invoice.status, Status::Final { at, .. } if credit.created_at < at)
+}
+
+fn draws_on(invoice: &Invoice, credit: &Credit) -> bool {
+    invoice.draws.iter().any(|draw| draw.credit == credit.id)
 }

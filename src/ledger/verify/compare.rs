@@ -1,6 +1,7 @@
 //! Comparing what is kept with what was computed, figure by figure.
 
 use super::Difference;
+use crate::domain::credit::CreditDraw;
 use crate::domain::id::{AccountId, KeyId, LeaseId, SandboxId};
 use crate::domain::invoice::{Invoice, Line};
 use crate::domain::lease::HourTotals;
@@ -99,16 +100,29 @@ impl Differences {
         let number = kept.number().map(|number| number.to_string()).unwrap_or_default();
         let heads = |invoice: &Invoice| {
             let lines = i128::try_from(invoice.lines.len()).unwrap_or(i128::MAX);
-            let amounts = [invoice.list, invoice.free, invoice.total].map(|micros| i128::from(micros.count()));
-            [("list_micros", amounts[0]), ("free_micros", amounts[1]), ("total_micros", amounts[2]), ("lines", lines)]
+            let Invoice { list, free, credit, tax, total, .. } = invoice;
+            let names = ["list_micros", "free_micros", "credit_micros", "tax_micros", "total_micros"];
+            let amounts = [list, free, credit, tax, total].map(|micros| i128::from(micros.count()));
+            names.into_iter().zip(amounts).chain([("lines", lines)])
         };
         self.all("invoices", &format!("invoice {number}"), heads(kept), heads(computed));
         for (place, (kept, computed)) in kept.lines.iter().zip(&computed.lines).enumerate() {
             let row = format!("invoice {number} line {} {}", place.saturating_add(1), kept.item.name());
             self.all("invoice_lines", &row, line_columns(kept), line_columns(computed));
-            let words =
-                |line: &Line| (line.item, line.used.as_ref().map(|used| (used.from, used.to, used.card.clone())));
+            let words = |line: &Line| {
+                let used = line.used.as_ref().map(|used| (used.from, used.to, used.card.clone()));
+                (line.item, used, line.credit.clone(), line.taxed)
+            };
             self.figure("invoice_lines", &row, "item", i128::from(words(kept) != words(computed)), 0);
+        }
+        let places = kept.draws.len().max(computed.draws.len());
+        for place in 0..places {
+            let (found, right) = (kept.draws.get(place), computed.draws.get(place));
+            let row = format!("invoice {number} draw {}", place.saturating_add(1));
+            let amount = |draw: Option<&CreditDraw>| draw.map_or(0, |draw| i128::from(draw.amount.count()));
+            self.figure("credit_draws", &row, "drawn_micros", amount(found), amount(right));
+            let of = |draw: Option<&CreditDraw>| draw.map(|draw| (draw.day, draw.credit.clone()));
+            self.figure("credit_draws", &row, "credit", i128::from(of(found) != of(right)), 0);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The words of each back end: how the braces of a [`Statement`](super::super::statement::Statement) read in its SQL.
 
+use super::super::rows::GROUP;
 use super::super::statement::{Column, Kind, Lock, Matching, Slot, Words};
 
 /// SQLite: rows come as one JSON text; one writer, so nothing is locked.
@@ -19,7 +20,9 @@ impl Words for Sqlite {
 
     fn rows(columns: &[Column<'_>]) -> String {
         let values = columns.iter().enumerate().map(|(place, column)| {
-            let value = format!("given.cells ->> '$[{place}]'");
+            let (group, place) =
+                (place.checked_div(GROUP).unwrap_or_default(), place.checked_rem(GROUP).unwrap_or_default());
+            let value = format!("given.cells ->> '$[{group}][{place}]'");
             match column.kind {
                 Kind::Text | Kind::Int => format!("{value} AS {}", column.name),
                 Kind::Bytes => format!("unhex({value}) AS {}", column.name),

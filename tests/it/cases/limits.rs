@@ -15,6 +15,7 @@ on_each_backend!(
     a15_a_lease_over_midnight,
     a16_an_exact_fit,
     an_earlier_end_gives_back_at_once,
+    what_a_later_card_adds_is_counted,
     what_is_held_shrinks_with_each_sample,
 );
 
@@ -244,4 +245,30 @@ async fn what_is_held_shrinks_with_each_sample(backend: Backend) {
         api.accepted(&[sample("acme", "s-l-1", "l-1", engine.now(), 0)]).await;
         assert_eq!(api.used_and_reserved("acme", "ci").await, (used, reserved), "minute {minute}");
     }
+}
+
+async fn what_a_later_card_adds_is_counted(backend: Backend) {
+    let engine = Engine::with_payer(backend, time("2026-11-10T22:30:00Z")).await;
+    let api = &engine.admin;
+    made(api.admit("acme", "ci", &[lease("l-1", "s-1", 1, 1_024, 3 * HOUR_S)]).await);
+    engine.set_clock(time("2026-11-10T22:40:00Z")).await;
+    let card = json!({"id": "dear", "effective_on": "2026-11-11", "cpu_micros_per_vcpu_hour": 125_000,
+                      "memory_micros_per_gib_hour": 7_500, "storage_micros_per_gib_hour": 108,
+                      "cpu_floor_millicores": 50, "account": null});
+    made(api.post("/v1/rate-cards", &card).await);
+    // Half an hour of one vCPU on each side of midnight.
+    engine.set_clock(time("2026-11-11T00:30:00Z")).await;
+    let at = |minutes: i64| time("2026-11-10T22:30:00Z").plus_ms(minutes * 60_000);
+    let used = [(0, 0), (60, 0), (90, 1_800_000_000), (120, 3_600_000_000)];
+    let samples = used.map(|(minutes, cpu_us)| sample("acme", "s-1", "l-1", at(minutes), cpu_us));
+    api.accepted(&samples).await;
+    let text = engine.nobody().raw("GET", "/metrics", &[], Vec::new()).await.text();
+    assert!(text.contains("runtab_repriced_micros 50000\n"), "half an hour at 100,000 more: {text}");
+    assert!(text.contains("runtab_late_micros 0\n"), "{text}");
+    // Of a lease that was admitted at the dear price nothing is counted.
+    made(api.admit("acme", "ci", &[lease("l-2", "s-2", 1, 1_024, HOUR_S)]).await);
+    engine.set_clock(time("2026-11-11T01:00:00Z")).await;
+    api.accepted(&[sample("acme", "s-2", "l-2", time("2026-11-11T01:00:00Z"), 1_800_000_000)]).await;
+    let text = engine.nobody().raw("GET", "/metrics", &[], Vec::new()).await.text();
+    assert!(text.contains("runtab_repriced_micros 50000\n"), "{text}");
 }

@@ -6,6 +6,7 @@
 
 mod access;
 mod admission;
+mod credit;
 mod figures;
 mod free_hours;
 mod idempotency;
@@ -14,6 +15,7 @@ mod limits;
 mod meter;
 mod money;
 mod months;
+mod notes;
 mod paging;
 mod problems;
 mod quotes;
@@ -22,3 +24,4 @@ mod roles;
 mod samples;
 mod sandboxes;
 mod verify;
+mod voids;

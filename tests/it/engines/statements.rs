@@ -3,7 +3,7 @@
 use runtab::store::{Options, Store};
 
 /// Statements that are not about given accounts, each with the reason.
-const NAMED: [(&str, &str); 32] = [
+const NAMED: [(&str, &str); 34] = [
     ("open month", "the watermark is one row for all"),
     ("open month, held", "the watermark is one row for all"),
     ("migrations done", "the record of migrations"),
@@ -16,8 +16,7 @@ const NAMED: [(&str, &str); 32] = [
     ("insert token", "operators' tokens are of no account"),
     ("delete token", "operators' tokens are of no account"),
     ("list tokens", "operators' tokens are of no account"),
-    ("tokens by secrets", "operators' tokens are of no account"),
-    ("keys by secrets", "finds the account of a secret; no decision"),
+    ("bearers", "finds the token, or the account, of a secret; no decision"),
     ("list accounts", "an operator's list"),
     ("usage of all accounts", "an operator's sum"),
     ("incomplete leases of all accounts", "an operator's sum"),
@@ -29,6 +28,9 @@ const NAMED: [(&str, &str); 32] = [
     ("lock invoice numbers", "numbers have no gaps over all accounts"),
     ("next invoice number", "numbers have no gaps over all accounts"),
     ("set next invoice number", "numbers have no gaps over all accounts"),
+    ("lock note numbers", "numbers have no gaps over all accounts"),
+    ("next note number", "numbers have no gaps over all accounts"),
+    ("set next note number", "numbers have no gaps over all accounts"),
     ("count invoices", "an operator's sum"),
     ("lock watermark", "the watermark is one row for all"),
     ("move watermark", "the watermark is one row for all"),

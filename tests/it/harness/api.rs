@@ -24,6 +24,13 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
+    /// The body as text.
+    pub(crate) fn text(self) -> String {
+        String::from_utf8(self.body).expect("text")
+    }
+}
+
+impl Raw {
     /// Status and body; the body must be JSON, or nothing.
     pub(crate) fn json(self) -> Answer {
         let body = match self.body.as_slice() {

@@ -10,6 +10,7 @@ use runtab::domain::sample::{COUNTER_MAX, Reading};
 use runtab::domain::sample_page::OpenPage;
 use runtab::domain::sandbox::{LatestLease, Sandbox};
 use runtab::domain::storage_meter::{Reporter, StorageHour, StorageMeter, StoragePoint};
+use runtab::domain::tax::{TAX_RATE_BPS_MAX, TaxRate};
 use runtab::domain::time::{Day, Hour, Span, Timestamp};
 use runtab::domain::units::{MEBIBYTES_MAX, MebiBytes, VCPUS_MAX, Vcpus};
 use runtab::domain::usage::Usage;
@@ -50,6 +51,7 @@ pub(crate) fn account(id: &str) -> Account {
         card_on_file: false,
         daily_limit: None,
         counted_from: None,
+        tax: None,
         created_at: Timestamp::EPOCH,
     }
 }
@@ -61,6 +63,7 @@ pub(crate) fn full_account(id: &str) -> Account {
         card_on_file: true,
         daily_limit: Micros::new(MICROS_MAX),
         counted_from: Some(Timestamp::MAX.day()),
+        tax: TaxRate::from_bps(TAX_RATE_BPS_MAX),
         created_at: Timestamp::MAX,
         ..account(id)
     }
@@ -122,6 +125,7 @@ pub(crate) fn lease(account: &str, id: &str, sandbox: &str) -> Lease {
         meter: Meter::default(),
         open_hour: None,
         page: OpenPage::default(),
+        voided_until: None,
     }
 }
 
@@ -169,6 +173,7 @@ pub(crate) fn full_lease(account: &str, id: &str, sandbox: &str) -> Lease {
             totals: HourTotals { usage: all, free_ms: most, free },
         }),
         page: OpenPage { bytes: (0..=255).collect(), next_number: i64::MAX },
+        voided_until: Some(Timestamp::MAX),
         ..lease(account, id, sandbox)
     }
 }
@@ -185,6 +190,7 @@ pub(crate) fn sandbox(account: &str, id: &str, life: i64, created_at: i64) -> Sa
         latest: None,
         storage: StorageMeter::default(),
         page: OpenPage::default(),
+        voided_until: None,
     }
 }
 
@@ -199,6 +205,7 @@ pub(crate) fn full_sandbox(account: &str, id: &str, by: Reporter) -> Sandbox {
             open_hour: Some(StorageHour { hour: hour(9), key: key_id("k2"), mib_ms: i128::from(i64::MAX) }),
         },
         page: OpenPage { bytes: vec![0, 255], next_number: 3 },
+        voided_until: Some(at(7)),
         ..sandbox(account, id, i64::MAX, 0)
     }
 }
