@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::cases::{agent, at, begin, engine, figures, noon, run};
 use super::faults::FaultProxy;
 use super::rig::{Rig, document};
-use crate::harness::{Backend, int, on_each_backend, quantity};
+use crate::harness::{Backend, done, int, on_each_backend, quantity};
 
 on_each_backend!(
     r5_an_agent_killed_again_and_again,
