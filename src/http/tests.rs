@@ -163,7 +163,7 @@ fn access() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
 }
 
 fn filled(path: &str, account: &str) -> String {
-    let path = path.replace("{account}", account).replace("{month}", "2026-11");
+    let path = path.replace("{account}", account).replace("{month}", "2026-11").replace("{number}", "CN-000001");
     ["{key}", "{lease}", "{sandbox}", "{id}"].iter().fold(path, |path, name| path.replace(name, "x"))
 }
 

@@ -16,9 +16,14 @@ use runtab::domain::usage::Usage;
 use crate::world::card;
 
 const DAYS: i64 = 8;
+const COUNT: usize = 8;
 
 fn day(index: i64) -> Day {
     Day::from_index(index).unwrap()
+}
+
+fn at(place: usize) -> Day {
+    day(i64::try_from(place).unwrap())
 }
 
 fn micros(count: i64) -> Micros {
@@ -51,19 +56,18 @@ fn most(credits: &[Credit], wanted: &[i64]) -> i64 {
         let is_chosen = |place: usize| chosen & (1 << place) != 0;
         let others: i64 =
             wanted.iter().enumerate().filter(|(place, _)| !is_chosen(*place)).map(|(_, wanted)| wanted).sum();
-        let pays =
-            |credit: &&Credit| (0..wanted.len()).any(|place| is_chosen(place) && credit.pays_on(day(place as i64)));
+        let pays = |credit: &&Credit| (0..wanted.len()).any(|place| is_chosen(place) && credit.pays_on(at(place)));
         others + credits.iter().filter(pays).map(|credit| credit.granted.count()).sum::<i64>()
     };
     (0..1_u32 << wanted.len()).map(cut).min().unwrap()
 }
 
 fn by_day(amounts: &[i64]) -> Vec<(Day, Micros)> {
-    amounts.iter().enumerate().map(|(place, amount)| (day(place as i64), micros(*amount))).collect()
+    amounts.iter().enumerate().map(|(place, amount)| (at(place), micros(*amount))).collect()
 }
 
 fn costs(units: &[i128]) -> BTreeMap<Day, Cost> {
-    units.iter().enumerate().map(|(place, units)| (day(place as i64), Cost::from_units(*units))).collect()
+    units.iter().enumerate().map(|(place, units)| (at(place), Cost::from_units(*units))).collect()
 }
 
 proptest! {
@@ -72,7 +76,7 @@ proptest! {
     #[test]
     fn credit_is_drawn_within_its_grants_and_days(
         all in credits(),
-        invoices in prop::collection::vec((prop::collection::vec(-40..60_i64, DAYS as usize), -30..=0_i64), 0..6),
+        invoices in prop::collection::vec((prop::collection::vec(-40..60_i64, COUNT), -30..=0_i64), 0..6),
     ) {
         let mut book = CreditBook::new(all.clone());
         let mut drawn: BTreeMap<(Day, GrantId), i64> = BTreeMap::new();
@@ -103,7 +107,7 @@ proptest! {
 
     /// Days ascending, the soonest expiry first, pays as much as any order could.
     #[test]
-    fn no_order_of_drawing_pays_more(all in credits(), wanted in prop::collection::vec(0..60_i64, DAYS as usize)) {
+    fn no_order_of_drawing_pays_more(all in credits(), wanted in prop::collection::vec(0..60_i64, COUNT)) {
         let sum = micros(wanted.iter().sum());
         let draws = CreditBook::new(all.clone()).draw(&by_day(&wanted), sum).unwrap();
         prop_assert_eq!(draws.iter().map(|draw| draw.amount.count()).sum::<i64>(), most(&all, &wanted));
@@ -113,8 +117,8 @@ proptest! {
     #[test]
     fn what_the_gate_covers_the_invoice_pays(
         all in credits(),
-        pending in prop::collection::vec(0..30 * UNITS_PER_MICRO, DAYS as usize),
-        needed in prop::collection::vec((0..20 * UNITS_PER_MICRO, 0..=100_i128), DAYS as usize),
+        pending in prop::collection::vec(0..30 * UNITS_PER_MICRO, COUNT),
+        needed in prop::collection::vec((0..20 * UNITS_PER_MICRO, 0..=100_i128), COUNT),
     ) {
         let book = CreditBook::new(all);
         let mut needed = needed;
@@ -142,7 +146,7 @@ proptest! {
     #[test]
     fn lines_sum_to_the_total(
         all in credits(),
-        days in prop::collection::vec((-900_000..900_000_i128, 0..900_000_000_i128, 0..100_i128), DAYS as usize),
+        days in prop::collection::vec((-900_000..900_000_i128, 0..900_000_000_i128, 0..100_i128), COUNT),
         carried in -50..=0_i64,
         bps in prop::option::of(0..=10_000_i64),
     ) {
@@ -150,7 +154,7 @@ proptest! {
             let usage = Usage { run_ms: 100, cpu_used_us: cpu_us / 2, cpu_us, memory_mib_ms, storage_mib_ms: 777_777 };
             HourTotals { usage, free_ms: free, free: usage.compute_part(free, 100).unwrap() }
         };
-        let days: Vec<_> = days.into_iter().enumerate().map(|(place, one)| (day(place as i64), totals(one))).collect();
+        let days: Vec<_> = days.into_iter().enumerate().map(|(place, one)| (at(place), totals(one))).collect();
         let tax = bps.and_then(TaxRate::from_bps);
         let book = PriceBook::new(card("list", 50), &account(), &[]);
         let (month, credits) = (Month::FIRST, CreditBook::new(all));
