@@ -4,14 +4,18 @@
 //! status is 0 when the command did what it says, 1 when it could not, 2 when the command line itself is wrong.
 
 pub mod agent;
+pub mod archive;
 pub mod bench;
 pub mod close;
 pub mod demo;
+pub mod evidence;
+pub mod export;
 pub mod format;
 pub mod invoice;
 pub mod migrate;
 pub mod openapi;
 pub mod replay;
+pub mod report;
 pub mod serve;
 pub mod token;
 pub mod verify;
@@ -63,10 +67,18 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     /// Close a month: make its invoices final
     Close(close::CloseArgs),
+    /// Write a month's bills of all accounts, hour by hour, for cost tools (FOCUS)
+    Export(export::ExportArgs),
+    /// Show a month to its operator: revenue, what was given away, what nobody pays for
+    Report(report::ReportArgs),
     /// Correct final invoices by notes, and record what becomes of them
     Invoice(invoice::InvoiceArgs),
     /// Compute everything again from the evidence, and say what differs
     Verify(verify::VerifyArgs),
+    /// Say that evidence of closed months is archived, before it is dropped
+    Archive(archive::ArchiveArgs),
+    /// Write the evidence of a final invoice as a file that anyone can check
+    Evidence(evidence::EvidenceArgs),
     /// Print the OpenAPI document of the API
     Openapi,
     /// Meter real processes on this machine and watch their tab, with nothing to set up
@@ -139,8 +151,12 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Token(args) => block_on(token::run(args)),
         Command::Migrate(args) => block_on(migrate::run(args)),
         Command::Close(args) => block_on(close::run(args)),
+        Command::Export(args) => block_on(export::run(args)),
+        Command::Report(args) => block_on(report::run(args)),
         Command::Invoice(args) => block_on(invoice::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),
+        Command::Archive(args) => block_on(archive::run(args)),
+        Command::Evidence(args) => block_on(evidence::run(args)),
         Command::Openapi => openapi::run(&mut std::io::stdout()),
         Command::Demo(args) => block_on(demo::run(args)),
         Command::Replay(args) => block_on(replay::run(args)),

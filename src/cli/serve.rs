@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
@@ -17,11 +18,14 @@ use crate::config::Settings;
 use crate::config::store::DatabaseUrl;
 use crate::domain::admission::FreeCover;
 use crate::domain::time::Timestamp;
-use crate::http::{self, AppState, HttpSettings};
+use crate::http::{self, AppState, HttpSettings, Press};
 use crate::jobs;
 use crate::ledger::Ledger;
 use crate::ledger::batch::BatchLimits;
 use crate::ledger::working_set::Rules;
+#[cfg(feature = "pdf")]
+use crate::report::pdf;
+use crate::report::{FontFile, Seller};
 use crate::store::Store;
 use crate::telemetry::logging;
 use crate::telemetry::metrics::Metrics;
@@ -81,6 +85,7 @@ impl Running {
 /// When it returns, requests are answered.
 pub async fn start(settings: &Settings, clock: Clock) -> anyhow::Result<(Running, Ledger)> {
     let store = store(settings).await?;
+    let seller = seller(settings)?;
     let ledger = over(store.clone(), settings, clock.clone()).await?;
     let listener = TcpListener::bind(settings.server.listen)
         .await
@@ -89,7 +94,7 @@ pub async fn start(settings: &Settings, clock: Clock) -> anyhow::Result<(Running
     let stop = CancellationToken::new();
     // Ends with `stop`, like the rest.
     drop(tokio::spawn(jobs::evidence::run(store, stop.clone())));
-    let server = tokio::spawn(serve_http(listener, ledger.clone(), clock, settings.clone(), stop.clone()));
+    let server = tokio::spawn(serve_http(listener, ledger.clone(), clock, seller, settings.clone(), stop.clone()));
     Ok((Running { address, stop, server }, ledger))
 }
 
@@ -134,6 +139,18 @@ fn rules(settings: &Settings) -> Option<Rules> {
     })
 }
 
+/// Who sends invoices, with the fonts that the settings name.
+pub fn seller(settings: &Settings) -> anyhow::Result<Seller> {
+    let mut fonts = Vec::new();
+    for path in settings.invoice.fonts() {
+        let bytes = std::fs::read(path).with_context(|| format!("can't read the font {}", path.display()))?;
+        #[cfg(feature = "pdf")]
+        anyhow::ensure!(pdf::is_font(&bytes), "{} is neither a TrueType nor an OpenType font", path.display());
+        fonts.push(FontFile(Arc::new(bytes)));
+    }
+    Ok(settings.invoice.seller(fonts))
+}
+
 /// Brings the tables of the database that the settings name up to date.
 pub async fn migrate(settings: &Settings) -> anyhow::Result<()> {
     let store = store(settings).await?;
@@ -152,16 +169,19 @@ async fn serve_http(
     listener: TcpListener,
     ledger: Ledger,
     clock: Clock,
+    seller: Seller,
     settings: Settings,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let sweeper = tokio::spawn(jobs::settle::run(ledger.clone(), stop.clone()));
     let close_after_ms = settings.ledger.close_after_ms();
     let closer = tokio::spawn(jobs::close_month::run(ledger.clone(), clock.clone(), close_after_ms, stop.clone()));
+    let verifier = tokio::spawn(jobs::verify::run(ledger.clone(), settings.ledger.verify_daily(), stop.clone()));
     let state = AppState {
         ledger: ledger.clone(),
         clock,
-        seller: settings.invoice.seller(),
+        seller,
+        press: Press::default(),
         metrics: Metrics::new().context("the metrics can't be registered")?,
         settings: HttpSettings {
             requests_in_flight_max: settings.server.request_limit(),
@@ -174,6 +194,7 @@ async fn serve_http(
     stop.cancel();
     sweeper.await.context("the settling job broke off")?;
     closer.await.context("the closing job broke off")?;
+    verifier.await.context("the verifying job broke off")?;
     ledger.close().await;
     Ok(())
 }

@@ -4,13 +4,14 @@
 //! floating point. Every integer operation is checked; an overflow is a refused input ([`Overflow`]), never a wrap.
 //!
 //! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`void`], [`curve`],
-//! [`meter`],
-//! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last [`cost`], tables that
-//! add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`],
-//! its [`invoice_life`], and [`note`]s on it.
+//! [`meter`], [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last
+//! [`cost`], tables that add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`] and each hour's
+//! [`charge`], its [`invoice_life`], [`note`]s on it, and its [`proof`]; for operators, [`month_report`] with what is
+//! [`unbilled`].
 
 pub mod admission;
 pub mod breakdown;
+pub mod charge;
 pub mod checked;
 pub mod cost;
 pub mod credit;
@@ -26,7 +27,9 @@ pub mod lease;
 pub mod limits;
 pub mod meter;
 pub mod money;
+pub mod month_report;
 pub mod note;
+pub mod proof;
 pub mod rate_card;
 pub mod sample;
 pub mod sample_page;
@@ -34,6 +37,7 @@ pub mod sandbox;
 pub mod storage_meter;
 pub mod tax;
 pub mod time;
+pub mod unbilled;
 pub mod units;
 pub mod usage;
 pub mod void;

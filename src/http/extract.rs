@@ -11,7 +11,6 @@ use utoipa::IntoParams;
 use super::Shared;
 use super::problem::Failure;
 use crate::domain::id::{AccountId, BadId, KeyId, LeaseId, RateCardId, SandboxId, TokenId};
-use crate::domain::note::NoteNumber;
 use crate::domain::time::{Month, Timestamp};
 use crate::ledger::command::Page;
 use crate::secret::hex;
@@ -169,69 +168,6 @@ impl FromRequestParts<Shared> for MonthPath {
         let path = RawPathParams::from_request_parts(parts, state).await.map_err(|_| Failure::not_found())?;
         let text = path.iter().find(|(known, _)| *known == "month").map(|(_, text)| text);
         Ok(Self { month: text.and_then(parse_month).ok_or_else(Failure::not_found)? })
-    }
-}
-
-/// What an invoice is sent as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InvoiceFormat {
-    /// The API's own.
-    Json,
-    /// `.csv`.
-    Csv,
-    /// `.html`.
-    Html,
-}
-
-/// The end of an invoice's path, and its format; the one without an end last.
-const INVOICE_FORMATS: [(&str, InvoiceFormat); 3] =
-    [(".csv", InvoiceFormat::Csv), (".html", InvoiceFormat::Html), ("", InvoiceFormat::Json)];
-
-/// An account's invoice of a month.
-pub(super) struct InvoicePath {
-    /// The account.
-    pub(super) account: AccountId,
-    /// The month.
-    pub(super) month: Month,
-    /// As what.
-    pub(super) format: InvoiceFormat,
-}
-
-impl FromRequestParts<Shared> for InvoicePath {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Failure> {
-        let AccountPath { account } = AccountPath::from_request_parts(parts, state).await?;
-        let path = RawPathParams::from_request_parts(parts, state).await.map_err(|_| Failure::not_found())?;
-        let text = path.iter().find(|(known, _)| *known == "month").map(|(_, text)| text);
-        let text = text.ok_or_else(Failure::not_found)?;
-        let found = INVOICE_FORMATS.into_iter().find_map(|(end, format)| Some((text.strip_suffix(end)?, format)));
-        let (month, format) = found.ok_or_else(Failure::not_found)?;
-        Ok(Self { account, month: parse_month(month).ok_or_else(Failure::not_found)?, format })
-    }
-}
-
-/// A note of an account by its number.
-pub(super) struct NotePath {
-    /// The account.
-    pub(super) account: AccountId,
-    /// The number.
-    pub(super) number: NoteNumber,
-    /// As what.
-    pub(super) format: InvoiceFormat,
-}
-
-impl FromRequestParts<Shared> for NotePath {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Failure> {
-        let AccountPath { account } = AccountPath::from_request_parts(parts, state).await?;
-        let path = RawPathParams::from_request_parts(parts, state).await.map_err(|_| Failure::not_found())?;
-        let text = path.iter().find(|(known, _)| *known == "number").map(|(_, text)| text);
-        let text = text.ok_or_else(Failure::not_found)?;
-        let found = INVOICE_FORMATS.into_iter().find_map(|(end, format)| Some((text.strip_suffix(end)?, format)));
-        let (number, format) = found.ok_or_else(Failure::not_found)?;
-        Ok(Self { account, number: NoteNumber::parse(number).ok_or_else(Failure::not_found)?, format })
     }
 }
 

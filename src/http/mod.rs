@@ -5,8 +5,10 @@
 
 mod auth;
 mod extract;
+mod invoice_path;
 mod layers;
 mod openapi;
+mod press;
 mod problem;
 mod router;
 #[expect(unused_qualifications, reason = "the attribute that documents a route qualifies its parameters")]
@@ -19,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use openapi::openapi_json;
+pub use press::Press;
 pub use router::router;
 pub use server::serve;
 
@@ -36,6 +39,8 @@ pub struct AppState {
     pub clock: Clock,
     /// Who sends invoices.
     pub seller: Seller,
+    /// Makes files for people, a few at once.
+    pub press: Press,
     /// Where requests are counted.
     pub metrics: Metrics,
     /// Bounds.

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 
 use super::problem::Failure;
 use super::routes::{
-    accounts, costs, dashboard, grants, invoices, keys, leases, notes, ops, rate_cards, samples, sandboxes, tokens,
-    voids,
+    accounts, costs, dashboard, evidence, grants, invoices, keys, leases, notes, ops, rate_cards, samples, sandboxes,
+    tokens, voids,
 };
 use super::{AppState, Shared, layers, openapi};
 use crate::wire::problem::Code;
@@ -64,6 +64,7 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(costs::balance))
         .routes(routes!(invoices::list))
         .routes(routes!(invoices::get))
+        .routes(routes!(evidence::get))
         .routes(routes!(invoices::close))
         .routes(routes!(notes::record))
         .routes(routes!(notes::issue))

@@ -56,6 +56,7 @@ pub(super) async fn state() -> AppState {
         ledger: silent_ledger().await,
         clock: Clock::test(Timestamp::from_ms(1_000).unwrap()),
         seller: Seller::default(),
+        press: super::Press::default(),
         metrics: Metrics::new().unwrap(),
         settings: HttpSettings::default(),
     }
@@ -148,6 +149,7 @@ const ACCESS: &str = "
     GET    /v1/accounts/{account}/balance                   admin control-plane customer
     GET    /v1/accounts/{account}/invoices                  admin control-plane customer
     GET    /v1/accounts/{account}/invoices/{month}          admin control-plane customer
+    GET    /v1/accounts/{account}/invoices/{month}/evidence admin control-plane customer
     POST   /v1/months/{month}/close                         admin
     POST   /v1/accounts/{account}/invoices/{month}/events   admin
     POST   /v1/accounts/{account}/invoices/{month}/notes    admin

@@ -7,6 +7,7 @@
 
 pub mod alone;
 pub mod apply;
+pub mod archive;
 pub mod batch;
 mod callers;
 pub mod close;
@@ -18,6 +19,7 @@ pub mod lives;
 pub mod load;
 pub mod notes;
 pub mod post;
+pub mod proof;
 pub mod queries;
 mod retry;
 pub mod tally;

@@ -1,10 +1,12 @@
 //! What the ledger counts for operators, beside the rows: batches, refusals, and usage that came late.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::verify::Verified;
 use super::working_set::WorkingSet;
 use crate::domain::money::{Cost, Micros};
+use crate::domain::time::Timestamp;
 
 /// Counters since the process began; read by the metrics page.
 #[derive(Debug, Default)]
@@ -19,6 +21,12 @@ pub struct Tally {
     pub late: Sum,
     /// Net cost that rate cards added which were not known at admission.
     pub repriced: Sum,
+    /// Accounts computed again from their evidence by the daily job.
+    pub verified_accounts: AtomicU64,
+    /// Figures that it found to differ.
+    pub verified_differences: AtomicU64,
+    /// When it last ended, in seconds since 1970; 0 when it has not.
+    pub verified_at_seconds: AtomicI64,
 }
 
 /// An exact sum of costs.
@@ -41,6 +49,13 @@ impl Sum {
 }
 
 impl Tally {
+    /// Counts a run of the daily job that ended now.
+    pub fn count_verified(&self, verified: &Verified, now: Timestamp) {
+        self.verified_accounts.fetch_add(verified.accounts, Ordering::Relaxed);
+        self.verified_differences.fetch_add(verified.differences, Ordering::Relaxed);
+        self.verified_at_seconds.store(now.ms().div_euclid(1_000), Ordering::Relaxed);
+    }
+
     /// Counts a committed batch.
     pub fn count(&self, set: &WorkingSet) {
         self.batches.fetch_add(1, Ordering::Relaxed);

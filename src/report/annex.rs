@@ -1,18 +1,15 @@
 //! The annex of an invoice: cost by day, with a bar chart, and by sandbox.
 
-use super::{dollars, short, show_day};
+use super::{grouped, short, show_day};
 use crate::domain::Overflow;
 use crate::domain::breakdown::{Breakdown, Share};
 use crate::domain::cost::Amounts;
 use crate::domain::invoice::{Item, decimal};
+use crate::domain::time::{Day, Month};
 use crate::domain::usage::Usage;
 
 /// Sandboxes that are shown by name, those that cost most; the others are one row, so that a page stays readable.
 const SANDBOXES_MAX: usize = 500;
-/// The chart's width, in its own units.
-pub(crate) const CHART_WIDTH: i64 = 640;
-/// The chart's height, likewise.
-pub(crate) const CHART_HEIGHT: i64 = 80;
 
 /// A row, as people read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,9 +31,9 @@ fn row(of: String, usage: Usage, amounts: Amounts) -> Result<Row, Overflow> {
     Ok(Row {
         of,
         cpu: short(&decimal(usage.cpu_us, size)?).to_owned(),
-        list: dollars(amounts.list.count()),
-        free: dollars(amounts.free.count().saturating_neg()),
-        net: dollars(amounts.net.count()),
+        list: grouped(amounts.list.count()),
+        free: grouped(amounts.free.count().saturating_neg()),
+        net: grouped(amounts.net.count()),
     })
 }
 
@@ -66,41 +63,74 @@ pub(crate) fn sandboxes(breakdown: &Breakdown) -> Result<Vec<Row>, Overflow> {
     Ok(rows)
 }
 
-/// A bar of the chart: the list cost of a day, relative to the dearest.
+/// The sum of all rows.
+pub(crate) fn total(breakdown: &Breakdown) -> Result<Row, Overflow> {
+    let usage = breakdown.days.iter().try_fold(Usage::ZERO, |sum, share| sum.plus(share.usage))?;
+    row("All".to_owned(), usage, breakdown.amounts)
+}
+
+/// A day of the chart: what is paid for it stands on the base line, what free hours paid above that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bar {
+    /// The day of the month: 1, 2, ...
+    pub(crate) date: i64,
     /// From the left.
     pub(crate) x: i64,
-    /// From the top.
-    pub(crate) y: i64,
     /// Its width.
     pub(crate) width: i64,
-    /// Its height; a day that cost anything has one.
-    pub(crate) height: i64,
+    /// The height of what is to be paid.
+    pub(crate) net: i64,
+    /// The height of what free hours paid.
+    pub(crate) free: i64,
     /// The day and its cost.
     pub(crate) title: String,
 }
 
-/// The bars; days that cost less than nothing (corrections) have none.
-pub(crate) fn bars(breakdown: &Breakdown) -> Vec<Bar> {
-    let cost = |share: &Share<_>| share.amounts.list.count().max(0);
-    let most = breakdown.days.iter().map(cost).max().unwrap_or(0).max(1);
-    let count = i64::try_from(breakdown.days.len()).unwrap_or(1).max(1);
-    let step = CHART_WIDTH.checked_div(count).unwrap_or(1).max(1);
+/// The chart of a month's own days: every day has its place; one that cost less than nothing (a correction) has no
+/// height, one that cost anything has some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chart {
+    /// The bars, by day.
+    pub(crate) bars: Vec<Bar>,
+    /// The cost of the dearest day, which is as high as the chart.
+    pub(crate) most: String,
+}
+
+/// The chart in the caller's units; `None` where no day of the month cost anything.
+pub(crate) fn chart(breakdown: &Breakdown, month: Month, width: i64, height: i64) -> Option<Chart> {
+    let own = |share: &&Share<Day>| share.of.month() == month && share.amounts.list.count() > 0;
+    let most = breakdown.days.iter().filter(own).map(|share| share.amounts.list.count()).max()?;
+    let days = month.next().first_day().index().checked_sub(month.first_day().index())?;
+    let edge = |place: i64| place.saturating_mul(width).checked_div(days).unwrap_or(0);
     let mut bars = Vec::new();
-    for (place, share) in (0_i64..).zip(&breakdown.days) {
-        let wide = i128::from(cost(share)).saturating_mul(i128::from(CHART_HEIGHT));
-        let height = wide.checked_div(i128::from(most)).and_then(|height| i64::try_from(height).ok()).unwrap_or(0);
-        let height = if cost(share) > 0 { height.max(1) } else { 0 };
-        let title = format!("{}: {}", show_day(share.of), dollars(share.amounts.list.count()));
-        let gap = if step > 4 { 2 } else { 0 };
+    for share in breakdown.days.iter().filter(own) {
+        let place = share.of.index().saturating_sub(month.first_day().index());
+        let tall = |micros: i64| {
+            let wide = i128::from(micros).saturating_mul(i128::from(height));
+            wide.checked_div(i128::from(most)).and_then(|tall| i64::try_from(tall).ok()).unwrap_or(0)
+        };
+        let whole = tall(share.amounts.list.count()).max(1);
+        let net = tall(share.amounts.net.count().max(0)).min(whole);
+        let (left, right) = (edge(place), edge(place.saturating_add(1)));
+        let gap = right.saturating_sub(left) / 6;
         bars.push(Bar {
-            x: place.saturating_mul(step),
-            y: CHART_HEIGHT.saturating_sub(height),
-            width: step.saturating_sub(gap),
-            height,
-            title,
+            date: place.saturating_add(1),
+            x: left.saturating_add(gap),
+            width: right.saturating_sub(left).saturating_sub(gap.saturating_mul(2)),
+            net,
+            free: whole.saturating_sub(net),
+            title: format!("{}: {}", show_day(share.of), grouped(share.amounts.list.count())),
         });
     }
-    bars
+    Some(Chart { bars, most: grouped(most) })
+}
+
+/// The middle of each fifth day (and the first) on the chart's base line, with its number.
+pub(crate) fn ticks(month: Month, width: i64) -> Vec<(i64, i64)> {
+    let days = month.next().first_day().index().saturating_sub(month.first_day().index());
+    let middle = |date: i64| {
+        let halves = date.saturating_mul(2).saturating_sub(1);
+        halves.saturating_mul(width).checked_div(days.saturating_mul(2)).unwrap_or(0)
+    };
+    (1..=days).filter(|date| *date == 1 || date % 5 == 0).map(|date| (date, middle(date))).collect()
 }

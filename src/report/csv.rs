@@ -2,10 +2,12 @@
 //!
 //! Text that a spreadsheet would take for a formula gets an apostrophe in front; numbers stay numbers.
 
+use ::csv::{Terminator, Writer, WriterBuilder};
+
 use super::{ReportError, dollars, dollars_of_cents, show_day, show_month, status_word};
 use crate::domain::invoice::{Invoice, Line, decimal};
 
-const COLUMNS: [&str; 15] = [
+const COLUMNS: [&str; 17] = [
     "number",
     "status",
     "account",
@@ -20,48 +22,69 @@ const COLUMNS: [&str; 15] = [
     "measured_quantity",
     "unit",
     "unit_price_micros",
+    "grant",
+    "tax_rate_bps",
     "amount_micros",
 ];
 
 /// The file.
 pub fn render(invoice: &Invoice) -> Result<Vec<u8>, ReportError> {
-    let mut out = String::new();
-    row(&mut out, COLUMNS.into_iter().chain(["amount"]));
+    let mut out = writer(Vec::new());
+    out.write_record(COLUMNS.into_iter().chain(["amount"])).map_err(broken)?;
     for line in &invoice.lines {
         let cells = line_cells(line)?;
         let amount = [line.amount.count().to_string(), dollars(line.amount.count())];
-        write(&mut out, invoice, line.item.name(), &cells, &amount);
+        write(&mut out, invoice, line.item.name(), &cells, &amount)?;
     }
-    let none: [String; 8] = Default::default();
+    let none: [String; 10] = Default::default();
     let total = invoice.total.count();
-    write(&mut out, invoice, "total", &none, &[total.to_string(), dollars(total)]);
+    write(&mut out, invoice, "total", &none, &[total.to_string(), dollars(total)])?;
     let due = invoice.due_cents();
     let due_micros = i64::checked_mul(due, 10_000).ok_or(crate::domain::Overflow)?;
-    write(&mut out, invoice, "amount_due", &none, &[due_micros.to_string(), dollars_of_cents(due)]);
-    Ok(out.into_bytes())
+    write(&mut out, invoice, "amount_due", &none, &[due_micros.to_string(), dollars_of_cents(due)])?;
+    out.into_inner().map_err(broken)
 }
 
-/// Month of use, from, to, card, quantity, measured quantity, unit, unit price.
-fn line_cells(line: &Line) -> Result<[String; 8], ReportError> {
-    let (Some(used), Some((unit, size))) = (&line.used, line.item.unit()) else { return Ok(Default::default()) };
-    Ok([
-        show_month(used.month),
-        show_day(used.from),
-        show_day(used.to),
-        harmless(used.card.as_str()),
-        decimal(used.quantity, size)?,
-        used.measured.map(|measured| decimal(measured, size)).transpose()?.unwrap_or_default(),
-        unit.to_owned(),
-        used.price.map(|price| price.micros_per_hour().to_string()).unwrap_or_default(),
-    ])
+/// Writes records that end with CRLF; what has to be quoted is.
+pub(super) fn writer<W: std::io::Write>(out: W) -> Writer<W> {
+    WriterBuilder::new().terminator(Terminator::CRLF).from_writer(out)
 }
 
-fn write(out: &mut String, invoice: &Invoice, resource: &str, cells: &[String; 8], amount: &[String; 2]) {
+pub(super) fn broken(error: impl std::fmt::Display) -> ReportError {
+    ReportError::Broken(error.to_string())
+}
+
+/// Month of use, from, to, card, quantity, measured quantity, unit, unit price, grant of credit, tax rate.
+fn line_cells(line: &Line) -> Result<[String; 10], ReportError> {
+    let mut cells: [String; 10] = Default::default();
+    let [month, from, to, card, quantity, measured, unit, price, grant, tax] = &mut cells;
+    *grant = line.credit.as_ref().map(|grant| harmless(grant.as_str())).unwrap_or_default();
+    *tax = line.taxed.map(|taxed| taxed.rate.bps().to_string()).unwrap_or_default();
+    if let (Some(used), Some((name, size))) = (&line.used, line.item.unit()) {
+        *month = show_month(used.month);
+        *from = show_day(used.from);
+        *to = show_day(used.to);
+        *card = harmless(used.card.as_str());
+        *quantity = decimal(used.quantity, size)?;
+        *measured = used.measured.map(|measured| decimal(measured, size)).transpose()?.unwrap_or_default();
+        name.clone_into(unit);
+        *price = used.price.map(|price| price.micros_per_hour().to_string()).unwrap_or_default();
+    }
+    Ok(cells)
+}
+
+fn write(
+    out: &mut Writer<Vec<u8>>,
+    invoice: &Invoice,
+    resource: &str,
+    cells: &[String; 10],
+    amount: &[String; 2],
+) -> Result<(), ReportError> {
     let number = invoice.number().map(|number| number.to_string()).unwrap_or_default();
     let (account, name) = (harmless(invoice.account.as_str()), harmless(&invoice.name));
     let month = show_month(invoice.month);
     let head = [&number, status_word(invoice), &account, &name, &month, resource];
-    row(out, head.into_iter().chain(cells.iter().chain(amount).map(String::as_str)));
+    out.write_record(head.into_iter().chain(cells.iter().chain(amount).map(String::as_str))).map_err(broken)
 }
 
 /// Text that no spreadsheet takes for a formula.
@@ -79,26 +102,9 @@ fn is_mark(char: char) -> bool {
     matches!(char, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// A record: cells with a comma, a quote or a line break are quoted, quotes doubled; lines end with CRLF.
-pub(super) fn row<'c>(out: &mut String, cells: impl Iterator<Item = &'c str>) {
-    for (place, cell) in cells.enumerate() {
-        if place > 0 {
-            out.push(',');
-        }
-        if cell.contains([',', '"', '\r', '\n', '\'']) {
-            out.push('"');
-            out.push_str(&cell.replace('"', "\"\""));
-            out.push('"');
-        } else {
-            out.push_str(cell);
-        }
-    }
-    out.push_str("\r\n");
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{harmless, row};
+    use super::{harmless, writer};
 
     #[test]
     fn formulas_are_harmless_and_plain_text_is_as_it_is() {
@@ -114,8 +120,8 @@ mod tests {
 
     #[test]
     fn records_are_those_of_the_standard() {
-        let mut out = String::new();
-        row(&mut out, ["a", "b,c", "say \"x\"", "two\r\nlines", ""].into_iter());
-        assert_eq!(out, "a,\"b,c\",\"say \"\"x\"\"\",\"two\r\nlines\",\r\n");
+        let mut out = writer(Vec::new());
+        out.write_record(["a", "b,c", "say \"x\"", "two\r\nlines", ""]).unwrap();
+        assert_eq!(out.into_inner().unwrap(), b"a,\"b,c\",\"say \"\"x\"\"\",\"two\r\nlines\",\r\n");
     }
 }

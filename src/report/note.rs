@@ -1,15 +1,13 @@
-//! Credit notes and debit notes as CSV and as one self-contained page.
+//! Credit notes and debit notes: as CSV, and as sheets for page and paper.
 
-use minijinja::{Environment, Value, context};
-
-use super::csv::{harmless, row};
-use super::{ReportError, Seller, dollars, dollars_of_cents, show_day, show_month};
+use super::csv::{broken, harmless, writer};
+use super::sheet::{Sheet, Shown, addressee};
+use super::{
+    ReportError, Seller, dollars, dollars_of_cents, grouped, html, month_words, show_day, show_month, with_commas,
+};
 use crate::domain::Overflow;
-use crate::domain::note::{Note, NoteKind};
+use crate::domain::note::{Note, NoteKind, NoteLine};
 
-/// The name ends with `.html`, so that the template engine escapes.
-const NAME: &str = "note.html";
-const TEMPLATE: &str = include_str!("../../reports/note.html");
 const COLUMNS: [&str; 10] = [
     "number",
     "kind",
@@ -25,8 +23,8 @@ const COLUMNS: [&str; 10] = [
 
 /// The file (RFC 4180): a row a line, then the tax, the total and the total in cents.
 pub fn csv(note: &Note) -> Result<Vec<u8>, ReportError> {
-    let mut out = String::new();
-    row(&mut out, COLUMNS.into_iter());
+    let mut out = writer(Vec::new());
+    out.write_record(COLUMNS).map_err(broken)?;
     let cents = note.total_cents()?;
     let total = note.total()?.count();
     let lines = note.lines.iter().map(|line| (harmless(&line.description), line.amount.count(), None));
@@ -48,41 +46,60 @@ pub fn csv(note: &Note) -> Result<Vec<u8>, ReportError> {
             micros.to_string(),
             shown.unwrap_or_else(|| dollars(micros)),
         ];
-        row(&mut out, cells.iter().map(String::as_str));
+        out.write_record(cells).map_err(broken)?;
     }
-    Ok(out.into_bytes())
+    out.into_inner().map_err(broken)
 }
 
 /// The page.
-pub fn html(note: &Note, seller: &Seller) -> Result<Vec<u8>, ReportError> {
-    let mut environment = Environment::new();
-    let broken = |error: minijinja::Error| ReportError::Broken(error.to_string());
-    environment.add_template(NAME, TEMPLATE).map_err(broken)?;
-    let template = environment.get_template(NAME).map_err(broken)?;
-    let line = |line: &crate::domain::note::NoteLine| -> Value {
-        context! { description => line.description.as_str(), amount => dollars(line.amount.count()) }
+pub fn page(note: &Note, seller: &Seller) -> Result<Vec<u8>, ReportError> {
+    html::draw(&sheet(note, seller)?)
+}
+
+/// The paper.
+#[cfg(feature = "pdf")]
+pub fn paper(note: &Note, seller: &Seller) -> Result<Vec<u8>, ReportError> {
+    super::pdf::draw(&sheet(note, seller)?)
+}
+
+fn sheet<'a>(note: &'a Note, seller: &'a Seller) -> Result<Sheet<'a>, Overflow> {
+    let (heading, due_name) = match note.kind() {
+        NoteKind::Credit => ("Credit note", "Credited"),
+        NoteKind::Debit => ("Debit note", "Charged in addition"),
     };
-    let values = context! {
-        heading => match note.kind() {
-            NoteKind::Credit => "Credit note",
-            NoteKind::Debit => "Debit note",
-        },
-        number => note.number.to_string(),
-        invoice => note.invoice.to_string(),
-        month => show_month(note.month),
-        date => show_day(note.issued_at.day()),
-        name => note.name.as_str(),
-        account => note.account.as_str(),
-        reason => note.reason.as_str(),
-        lines => note.lines.iter().map(line).collect::<Vec<_>>(),
-        tax => note.taxed.map(|taxed| super::percent(taxed.rate)),
-        tax_amount => dollars(note.tax.count()),
-        total => dollars(note.total()?.count()),
-        total_cents => dollars_of_cents(note.total_cents()?),
-        seller => context! {
-            name => seller.name.as_str(), address => seller.address.as_str(), tax_id => seller.tax_id.as_str(),
-            footer => seller.footer.as_str(),
-        },
+    let month = month_words(note.month);
+    let line = |line: &NoteLine| Shown {
+        title: line.description.clone(),
+        amount: grouped(line.amount.count()),
+        ..Shown::default()
     };
-    Ok(template.render(values).map_err(broken)?.into_bytes())
+    let mut sums = Vec::new();
+    if let Some(taxed) = note.taxed {
+        sums.push(("Before tax".to_owned(), grouped(note.base.count())));
+        sums.push((format!("Tax, {} %", super::percent(taxed.rate)), grouped(note.tax.count())));
+    }
+    sums.push(("Total".to_owned(), grouped(note.total()?.count())));
+    Ok(Sheet {
+        heading,
+        mark: None,
+        call: note.number.to_string(),
+        at: note.issued_at,
+        seller,
+        account: note.account.as_str(),
+        to: addressee(&note.name, &note.account),
+        facts: vec![
+            ("Number", note.number.to_string()),
+            ("Date", show_day(note.issued_at.day())),
+            ("Corrects", format!("invoice {} of {month}", note.invoice)),
+            ("Account", note.account.to_string()),
+        ],
+        month,
+        lines: note.lines.iter().map(line).collect(),
+        nothing: String::new(),
+        sums,
+        due_name,
+        due: format!("USD {}", with_commas(&dollars_of_cents(note.total_cents()?))),
+        notes: vec![("Reason", note.reason.clone())],
+        annex: None,
+    })
 }

@@ -29,6 +29,11 @@ static SCRIPTS: &[Script] = &[
         sqlite: include_str!("../../migrations/sqlite/0004_corrections.sql"),
         postgres: include_str!("../../migrations/postgres/0004_corrections.sql"),
     },
+    Script {
+        name: "0006_evidence_of_invoices",
+        sqlite: include_str!("../../migrations/sqlite/0006_evidence_of_invoices.sql"),
+        postgres: include_str!("../../migrations/postgres/0006_evidence_of_invoices.sql"),
+    },
 ];
 
 /// Makes the tables of this month's evidence and of the next three, where they are missing. Whoever makes them holds

@@ -60,7 +60,9 @@ use tokio::sync::OnceCell;
 
 use crate::domain::time::{Month, Timestamp};
 
+mod archive;
 mod audit;
+mod billed;
 mod credits;
 mod customers;
 mod days;
@@ -75,8 +77,10 @@ mod migrate;
 mod months;
 mod notes;
 mod pages;
+mod proof;
 mod rate_cards;
 mod read;
+mod reports;
 mod rows;
 mod sandboxes;
 mod save;
@@ -226,7 +230,9 @@ impl Store {
 fn statements() -> impl Iterator<Item = &'static Statement> {
     let lists = [
         STATEMENTS,
+        archive::STATEMENTS,
         audit::STATEMENTS,
+        billed::STATEMENTS,
         credits::STATEMENTS,
         customers::STATEMENTS,
         days::STATEMENTS,
@@ -239,7 +245,9 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         months::STATEMENTS,
         notes::STATEMENTS,
         pages::STATEMENTS,
+        proof::STATEMENTS,
         rate_cards::STATEMENTS,
+        reports::STATEMENTS,
         sandboxes::STATEMENTS,
         save::STATEMENTS,
         sums::STATEMENTS,
@@ -288,8 +296,12 @@ async fn within<T>(wait: Duration, answer: impl Future<Output = Answer<T>>) -> A
 }
 
 static OPEN_MONTH: Statement = Statement::new("open month", "SELECT open_month FROM watermark WHERE id = 1");
-static OPEN_MONTH_SHARED: Statement =
-    Statement::new("open month, held", "SELECT open_month FROM watermark WHERE id = 1 {lock_share}");
+/// Both watermarks: a batch holds them until it commits.
+static OPEN_MONTH_SHARED: Statement = Statement::new(
+    "open month, held",
+    "SELECT w.open_month, e.from_month FROM watermark w CROSS JOIN evidence_watermark e
+    WHERE w.id = 1 AND e.id = 1 {lock_share}",
+);
 static STATEMENTS: &[&Statement] = &[&OPEN_MONTH, &OPEN_MONTH_SHARED];
 
 impl Tx {
@@ -317,11 +329,18 @@ impl Tx {
 
     /// The earliest open month; held against being closed until the commit if `lock_share`.
     pub async fn open_month(&mut self, lock_share: bool) -> Answer<Month> {
-        let statement = if lock_share { &OPEN_MONTH_SHARED } else { &OPEN_MONTH };
-        let rows = self.fetch(statement, &[]).await?;
-        let first = rows.into_iter().next().ok_or_else(|| StoreError::corrupt("no watermark"))?;
-        let mut row = first;
+        if lock_share {
+            return self.hold_watermarks().await.map(|(open_month, _)| open_month);
+        }
+        let mut row = known_row(self.fetch(&OPEN_MONTH, &[]).await?)?;
         row.month()
+    }
+
+    /// The earliest open month and the first month whose evidence is at hand, both held against being moved until the
+    /// commit.
+    pub async fn hold_watermarks(&mut self) -> Answer<(Month, Month)> {
+        let mut row = known_row(self.fetch(&OPEN_MONTH_SHARED, &[]).await?)?;
+        Ok((row.month()?, row.month()?))
     }
 
     /// All rows of a statement without a row source.
@@ -364,6 +383,11 @@ impl Tx {
         }
         within(self.wait, self.connection.execute(statement, Some(rows), &[])).await
     }
+}
+
+/// The one row of a watermark.
+fn known_row(rows: Vec<Row>) -> Answer<Row> {
+    rows.into_iter().next().ok_or_else(|| StoreError::corrupt("no watermark"))
 }
 
 /// Reads every row with the same reader.

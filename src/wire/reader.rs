@@ -123,6 +123,12 @@ impl<'a> Value<'a, '_> {
         Ok(items.into_iter().enumerate().map(value))
     }
 
+    /// Whether it is an array of nothing, written without blanks.
+    #[must_use]
+    pub fn is_empty_array(&self) -> bool {
+        self.text == "[]"
+    }
+
     /// Says that it is not the array that it must be.
     #[must_use]
     pub fn no_array(&self) -> Invalid {

@@ -31,6 +31,8 @@ fn help_teaches() {
         &["replay"],
         &["migrate"],
         &["close"],
+        &["export"],
+        &["report"],
         &["verify"],
     ] {
         let arguments: Vec<&str> = command.iter().copied().chain(["--help"]).collect();

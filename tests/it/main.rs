@@ -22,6 +22,7 @@ mod failover;
 mod fuzzed;
 mod golden;
 mod harness;
+mod paper;
 #[cfg(test)]
 mod postgres;
 #[cfg(test)]

@@ -4,11 +4,12 @@ use axum::extract::State;
 use axum::http::Uri;
 use utoipa::IntoParams;
 
-use super::invoices::{MonthParams, file};
+use super::invoices::{MonthParams, disposition, file};
 use super::{PageParams, made, ok};
 use crate::http::Shared;
 use crate::http::auth::{Admin, Reader};
-use crate::http::extract::{AccountPath, InvoiceFormat, JsonBody, List, MonthPath, NoQuery, NotePath, Query};
+use crate::http::extract::{AccountPath, JsonBody, List, MonthPath, NoQuery, Query};
+use crate::http::invoice_path::{InvoiceFormat, NotePath};
 use crate::http::problem::{Answer, Failure};
 use crate::report;
 use crate::wire::note::{InvoiceEvent, NewInvoiceEvent, NewNote, Note};
@@ -17,7 +18,7 @@ use crate::wire::page::Page;
 /// Which note.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "documents what extract::NotePath reads")]
+#[expect(dead_code, reason = "documents what NotePath reads")]
 struct NoteParams {
     /// Its number, such as `CN-000001`.
     number: String,
@@ -69,14 +70,29 @@ pub(in crate::http) async fn list(_: Reader, path: AccountPath, State(state): St
     ok(Page { items, next_cursor: found.next.as_deref().map(|key| list.seal(key)) })
 }
 
-/// A credit note or debit note. With `.csv` or `.html` after the number: as such a file.
+/// A credit note or debit note. With `.csv`, `.html` or `.pdf` after the number: as such a file.
 #[utoipa::path(get, path = "/v1/accounts/{account}/notes/{number}", operation_id = "get_note", tag = "reading",
     params(AccountPath, NoteParams), responses((status = 200, description = "The note.", body = Note)))]
 pub(in crate::http) async fn get(_: Reader, path: NotePath, _: NoQuery, State(state): State<Shared>) -> Answer {
     let note = state.ledger.note(&path.account, path.number).await?.ok_or_else(Failure::not_found)?;
+    let name = |how: &str, end: &str| disposition(how, &path.account, &path.number.to_string(), end);
+    let shared = Shared::clone(&state);
     match path.format {
-        InvoiceFormat::Csv => file(report::note::csv(&note), "text/csv; charset=utf-8; header=present"),
-        InvoiceFormat::Html => file(report::note::html(&note, &state.seller), "text/html; charset=utf-8"),
         InvoiceFormat::Json => ok(Note::new(&note).map_err(|error| Failure::internal(&error))?),
+        InvoiceFormat::Csv => {
+            let made = state.press.run(move || report::note::csv(&note)).await?;
+            file(made, "text/csv; charset=utf-8; header=present", name("attachment", "csv"))
+        }
+        InvoiceFormat::Html => {
+            let made = state.press.run(move || report::note::page(&note, &shared.seller)).await?;
+            file(made, "text/html; charset=utf-8", name("inline", "html"))
+        }
+        #[cfg(feature = "pdf")]
+        InvoiceFormat::Pdf => {
+            let made = state.press.run(move || report::note::paper(&note, &shared.seller)).await?;
+            file(made, "application/pdf", name("inline", "pdf"))
+        }
+        // A note has no usage behind it.
+        InvoiceFormat::Focus(_) => Err(Failure::not_found()),
     }
 }

@@ -30,7 +30,15 @@ pub(in crate::ledger) enum BilledDays {
     Open(Month),
 }
 
-fn hours_of(month: Month) -> (Hour, Hour) {
+impl BilledDays {
+    /// Where a month's is, by the earliest month that is not closed.
+    pub(super) fn of(month: Month, open_month: Month) -> Self {
+        if month < open_month { Self::Closed } else { Self::Open(open_month) }
+    }
+}
+
+/// The hours of a month: the first, and the first after it.
+pub(super) fn hours_of(month: Month) -> (Hour, Hour) {
     (month.first_day().start().hour(), month.next().first_day().start().hour())
 }
 
@@ -87,7 +95,7 @@ impl Ledger {
         self.read_invoice(&mut tx, &owner, month).await.map(Some).map_err(told)
     }
 
-    async fn read_invoice(&self, tx: &mut Tx, owner: &Account, month: Month) -> Result<Invoice, StoreError> {
+    pub(super) async fn read_invoice(&self, tx: &mut Tx, owner: &Account, month: Month) -> Result<Invoice, StoreError> {
         if let Some(invoice) = tx.invoice(&owner.id, month).await? {
             return Ok(invoice);
         }
@@ -153,7 +161,7 @@ impl Ledger {
             let invoice = if let Some(invoice) = tx.invoice(&owner.id, month).await? {
                 invoice
             } else {
-                let billed = if month < open_month { BilledDays::Closed } else { BilledDays::Open(open_month) };
+                let billed = BilledDays::of(month, open_month);
                 let days = billed_days(tx, &ids, month, billed).await?.remove(&owner.id).unwrap_or_default();
                 let draft = Invoice::draft(head_of(owner, month, carried_over, credits.clone()), &days, &book)?;
                 credits.note(&draft.draws)?;
@@ -184,7 +192,7 @@ impl Ledger {
 
     async fn read_breakdown(&self, tx: &mut Tx, account: &AccountId, month: Month) -> Result<Breakdown, StoreError> {
         let open_month = tx.open_month(false).await?;
-        let billed = if month < open_month { BilledDays::Closed } else { BilledDays::Open(open_month) };
+        let billed = BilledDays::of(month, open_month);
         let mut sums: BTreeMap<(Day, SandboxId), HourTotals> = BTreeMap::new();
         for row in billed_rows(tx, &[account.clone()].into(), month, billed, true).await? {
             let Some(sandbox) = row.sandbox else { continue };

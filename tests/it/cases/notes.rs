@@ -188,7 +188,7 @@ async fn notes_are_harmless_in_every_format(backend: Backend) {
     };
     let (content_type, csv) = file(".csv").await;
     assert!(content_type.starts_with("text/csv"), "{content_type}");
-    let row = "DN-000001,debit,RT-000001,acme,acme,2026-11,\"'=1+1\",\"'@SUM(1)\",8,0.000008\r\n";
+    let row = "DN-000001,debit,RT-000001,acme,acme,2026-11,'=1+1,'@SUM(1),8,0.000008\r\n";
     assert!(csv.contains(row), "{csv}");
     assert!(csv.contains(",tax,2,0.000002\r\n") && csv.contains(",total,17,0.000017\r\n"), "{csv}");
     assert!(csv.ends_with(",total_rounded,0,0.00\r\n"), "{csv}");
@@ -196,6 +196,12 @@ async fn notes_are_harmless_in_every_format(backend: Backend) {
     assert!(content_type.starts_with("text/html"), "{content_type}");
     assert!(page.contains("Debit note") && page.contains("RT-000001") && page.contains("10.00 %"), "{page}");
     assert!(!page.contains("<script") && !page.contains("http"), "{page}");
+    if cfg!(feature = "pdf") {
+        let paper = api.raw("GET", "/v1/accounts/acme/notes/DN-000001.pdf", &[], Vec::new()).await;
+        assert_eq!((paper.status, paper.content_type.as_str()), (200, "application/pdf"));
+        assert!(paper.body.starts_with(b"%PDF-1.7"));
+    }
+    refused(api.get("/v1/accounts/acme/notes/DN-000001.focus.csv").await, 404, "not_found");
 }
 
 async fn the_command_line_corrects(backend: Backend) {
