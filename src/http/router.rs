@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::get;
-use tower_http::decompression::RequestDecompressionLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -55,8 +54,8 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(leases::move_to_host))
         .routes(routes!(sandboxes::list))
         .routes(routes!(sandboxes::get, sandboxes::put, sandboxes::delete))
-        // samples: the only bodies that may be compressed
-        .merge(OpenApiRouter::new().routes(routes!(samples::ingest)).layer(RequestDecompressionLayer::new()))
+        // samples
+        .routes(routes!(samples::ingest))
         .routes(routes!(voids::create, voids::list))
         // reading
         .routes(routes!(costs::of_account))

@@ -344,6 +344,10 @@ async fn bodies_of_samples() {
     assert_eq!(samples("application/json", Some("br"), b"[]".to_vec()).await.problem().0, 415);
     assert_eq!(samples("application/json", Some("gzip"), b"[]".to_vec()).await.problem().0, 400);
     assert_eq!(samples("application/json", None, b"{}".to_vec()).await.problem().0, 422);
+    assert_eq!(samples("Application/JSON", Some("GZIP"), gzipped(b"[]")).await.status, StatusCode::OK);
+    let members = [gzipped(b"7\n"), gzipped(b"8\n")].concat();
+    let told = samples("application/x-ndjson", Some("gzip"), members).await;
+    assert_eq!(told.json()["rejected"].as_array().unwrap().len(), 2, "both members are read");
     assert_eq!(samples("application/json", None, b"[1,".to_vec()).await.problem().0, 400);
     let empty = samples("application/json; charset=utf-8", Some("gzip"), gzipped(b"[]")).await;
     assert_eq!(empty.json(), serde_json::json!({"accepted": 0, "duplicates": 0, "rejected": []}));

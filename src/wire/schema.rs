@@ -29,7 +29,11 @@ pub const TIMEOUT_SECONDS_MAX: i64 = LEASE_MS_MAX / 1_000;
 /// Most leases of one request.
 pub const LEASES_MAX: usize = REQUEST_LEASES_MAX;
 
-const ID_PATTERN: &str = "^[A-Za-z0-9._:-]{1,64}$";
+const ID_PATTERN: &str = concat!(
+    "^([A-Za-z0-9_:-][A-Za-z0-9._:-]{0,63}|",
+    "\\.[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,62}|",
+    "\\.\\.[A-Za-z0-9._:-]{1,62})$"
+);
 const PLAIN_PATTERN: &str = "^[^\\u0000]*$";
 const DIGEST_PATTERN: &str = "^[0-9a-f]{64}$";
 const QUANTITY_PATTERN: &str = "^-?[0-9]{1,39}$";
