@@ -74,6 +74,8 @@ pub fn charges(totals: &HourTotals, card: &RateCard) -> Result<Vec<Charge>, Over
     // What was measured is split like what is billed, so that the two parts sum to it.
     let measured_free = match all.cpu_us {
         0 => 0,
+        // A correction takes back: both are below zero.
+        ..0 => mul_div_floor(sub(0, all.cpu_used_us)?, free.cpu_us, sub(0, all.cpu_us)?)?,
         cpu => mul_div_floor(all.cpu_used_us, free.cpu_us, cpu)?,
     };
     let measured_paid = sub(all.cpu_used_us, measured_free)?;
@@ -149,6 +151,26 @@ mod tests {
             let size = 3_600_000_000;
             let shown: i128 = decimal(units, size).unwrap().replace('.', "").parse().unwrap();
             assert_eq!(trillionths(units, size).unwrap(), shown, "{units}");
+        }
+    }
+
+    #[test]
+    fn a_correction_has_charges_below_zero() {
+        let usage = Usage {
+            run_ms: -3_600_000,
+            cpu_used_us: -3_000_000_001,
+            cpu_us: -3_600_000_000,
+            memory_mib_ms: -1_024 * 3_600_000,
+            storage_mib_ms: 0,
+        };
+        let free = Usage { cpu_us: -1_200_000_000, memory_mib_ms: 0, ..Usage::ZERO };
+        for (free_ms, free) in [(0, Usage::ZERO), (-1_200_000, free)] {
+            let charges = charges(&HourTotals { usage, free_ms, free }, &card()).unwrap();
+            let list: i128 = charges.iter().map(|charge| charge.list().unwrap()).sum();
+            assert_eq!(list, -atto(Micros::new(25_000 + 7_500).unwrap()));
+            let cpus =
+                charges.iter().filter(|charge| charge.item == Item::Cpu).map(|charge| charge.consumed).sum::<i128>();
+            assert!((cpus - trillionths(usage.cpu_used_us, 3_600_000_000).unwrap()).abs() <= 1);
         }
     }
 

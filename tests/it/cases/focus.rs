@@ -9,7 +9,12 @@ use crate::harness::{
     Api, Backend, Engine, HOUR_S, at_rest, done, int, lease, made, on_each_backend, refused, sample, time, with,
 };
 
-on_each_backend!(rows_sum_to_the_invoice, late_usage_is_a_correction, all_accounts_in_one_file);
+on_each_backend!(
+    rows_sum_to_the_invoice,
+    late_usage_is_a_correction,
+    what_a_void_takes_back_is_below_zero,
+    all_accounts_in_one_file
+);
 
 type Row = BTreeMap<String, String>;
 
@@ -165,6 +170,23 @@ async fn late_usage_is_a_correction(backend: Backend) {
         assert_eq!(paid(category), Some(micros * ONE / 1_000_000), "{category}");
         assert_ne!(micros, 0);
     }
+}
+
+async fn what_a_void_takes_back_is_below_zero(backend: Backend) {
+    let engine = Engine::with_payer(backend, time("2026-02-28T20:00:00Z")).await;
+    let api = &engine.admin;
+    made(api.admit("acme", "ci", &[lease("l", "s", 1, 1_024, HOUR_S)]).await);
+    engine.set_clock(time("2026-02-28T21:00:00Z")).await;
+    api.accepted(&[sample("acme", "s", "l", engine.now(), 3_600_000_000)]).await;
+    engine.set_clock(time("2026-03-03T00:00:00Z")).await;
+    done(api.post("/v1/months/2026-02/close", &json!({})).await);
+    let void = json!({"id": "v", "lease": "l", "at": "2026-02-28T21:00:00.000Z", "reason": "a wrong counter"});
+    made(api.post("/v1/accounts/acme/voids", &void).await);
+    for month in ["2026-03", "2026-02"] {
+        check(&rows(api, "acme", month).await, &invoice(api, "acme", month).await);
+    }
+    let found = rows(api, "acme", "2026-03").await;
+    assert!(found.iter().any(|row| row["SkuId"] == "sandbox-cpu" && decimal(&row["ListCost"]) < 0), "{found:?}");
 }
 
 async fn all_accounts_in_one_file(backend: Backend) {
