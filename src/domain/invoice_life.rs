@@ -37,7 +37,7 @@ impl EventKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Whether it may follow on another (`None`: on nothing yet). Sent comes first, and once; a payment is the end; what
+    /// Whether it may follow on another (`None`: on nothing yet). Sent comes before all others or not at all (some pay before anything is sent); a payment is the end; what
     /// was written off may be paid after all.
     #[must_use]
     pub fn may_follow(self, last: Option<Self>) -> bool {

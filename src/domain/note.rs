@@ -182,6 +182,18 @@ pub fn after_notes<'n>(total: Micros, notes: impl IntoIterator<Item = &'n Note>)
     })
 }
 
+/// The same in cents: as the documents say it, each rounded once.
+pub fn cents_after_notes<'n>(cents: i64, notes: impl IntoIterator<Item = &'n Note>) -> Result<i64, Overflow> {
+    notes.into_iter().try_fold(cents, |sum, note| {
+        let change = note.total_cents()?;
+        let after = match note.kind() {
+            NoteKind::Credit => sum.checked_sub(change),
+            NoteKind::Debit => sum.checked_add(change),
+        };
+        after.ok_or(Overflow)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::{NoteKind, NoteNumber};

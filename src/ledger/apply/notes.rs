@@ -6,7 +6,7 @@ use super::{Applied, id_conflict, invalid};
 use crate::domain::invoice::Invoice;
 use crate::domain::invoice_life::{EventKind, InvoiceEvent};
 use crate::domain::money::Micros;
-use crate::domain::note::{Note, NoteKind, NoteNumber, after_notes};
+use crate::domain::note::{Note, NoteKind, NoteNumber, after_notes, cents_after_notes};
 
 impl WorkingSet {
     /// Records an event of an invoice. `known`: the event that has its id; `life`: the invoice's events so far.
@@ -56,7 +56,9 @@ impl WorkingSet {
         let (id, reason, lines) = (command.id.clone(), command.reason.clone(), command.lines.clone());
         let note = Note::on(invoice, of, number, id, reason, lines, self.now)?;
         let left = after_notes(invoice.total, before.iter().chain([&note]))?;
-        if note.kind() == NoteKind::Credit && left < Micros::ZERO {
+        // Many small notes, each rounded up to a cent, must not give back more than was asked for either.
+        let cents_left = cents_after_notes(invoice.due_cents(), before.iter().chain([&note]))?;
+        if note.kind() == NoteKind::Credit && (left < Micros::ZERO || cents_left < 0) {
             return Err(invalid(
                 "/lines",
                 "credit notes give back at most what the invoice and its debit notes come to",

@@ -12,6 +12,7 @@ use crate::harness::{
 on_each_backend!(
     an_invoice_lives_on_beside_itself,
     notes_correct_final_invoices,
+    small_notes_give_back_no_more_cents,
     note_numbers_have_no_gaps,
     notes_are_harmless_in_every_format,
     the_command_line_corrects,
@@ -242,4 +243,16 @@ async fn the_command_line_corrects(backend: Backend) {
     let mut wrong = correct.to_vec();
     wrong[10] = "the outage=0";
     assert!(!run(&wrong).0);
+}
+
+async fn small_notes_give_back_no_more_cents(backend: Backend) {
+    let engine = invoiced(backend).await;
+    let api = &engine.admin;
+    // 36 cents are due; 5,500 microdollars with tax are a cent each.
+    assert_eq!(int(&invoice(api).await, "amount_due_cents"), 36);
+    for place in 0..36 {
+        let small = made(issue(api, &note(&format!("n-{place}"), "credit", &[5_000])).await);
+        assert_eq!(int(&small, "total_cents"), 1);
+    }
+    refused(issue(api, &note("n-36", "credit", &[5_000])).await, 422, "invalid_request");
 }
