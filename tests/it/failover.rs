@@ -279,3 +279,33 @@ async fn a_standby_takes_over() {
     )
     .unwrap();
 }
+
+/// A primary whose standby is gone has committed, and says so once its time is up; but nobody else has it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_standby_has_is_not_acknowledged() {
+    let home = tempfile::tempdir().unwrap();
+    let (primary, mut standby) = pair(home.path()).await;
+    let database = primary.address("runtab");
+    let engine = Process::start(&database, now(), &[("RUNTAB_STORE_WAIT_MS_MAX", "400")]);
+    let api = Api::new(engine.base(), Some(&create_token(&database, &["--role", "admin"])));
+    made(api.account("acme", true).await);
+    made(api.key("acme", "ci", None).await);
+    made(api.admit("acme", "ci", &[shape("before", HOUR_S)]).await);
+    standby.kill();
+    let ask = [shape("after", HOUR_S)];
+    refused(api.admit("acme", "ci", &ask).await, 503, "unavailable");
+    // The rows are held until a standby has them, so that no repetition learns of them either.
+    refused(api.admit("acme", "ci", &ask).await, 503, "unavailable");
+    let standby = Server::start(&home.path().join("second"), &["cluster_name=standby"]);
+    let question = "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')";
+    until(&primary.address("postgres"), question).await;
+    // Now it is there: admitted by the first request, or by this one.
+    let (status, body) = loop {
+        match api.admit("acme", "ci", &ask).await {
+            (503, _) => tokio::time::sleep(Duration::from_millis(20)).await,
+            answer => break answer,
+        }
+    };
+    assert!([200, 201].contains(&status), "{status} {body}");
+    drop(standby);
+}
