@@ -6,6 +6,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::domain::time::Timestamp;
 
+/// Milliseconds since the machine booted, its suspensions included (`CLOCK_BOOTTIME`): no step of the calendar's clock
+/// moves it, so it is what lengths are measured by.
+#[must_use]
+pub fn boot_ms() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec.saturating_mul(1_000).saturating_add(now.tv_nsec.div_euclid(1_000_000))
+}
+
 /// Tells what time it is; cheap to clone, clones of a test clock move together.
 #[derive(Clone, Debug)]
 pub struct Clock(Option<Arc<AtomicI64>>);

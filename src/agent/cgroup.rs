@@ -19,6 +19,16 @@ pub(super) fn read(directory: &Path) -> Result<Reading, SourceError> {
     }
 }
 
+/// Whether a group has a process, its subgroups included: `populated` of its `cgroup.events`. Where there is no such file
+/// (a root group), it has.
+pub(super) fn is_populated(directory: &Path) -> Result<bool, SourceError> {
+    match read_file(&directory.join("cgroup.events")) {
+        Ok(text) => Ok(!text.lines().any(|line| line.trim() == "populated 0")),
+        Err(SourceError::Gone(_)) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
 fn usage_us(text: &str) -> Option<i64> {
     text.lines().find_map(|line| line.strip_prefix("usage_usec "))?.trim().parse().ok()
 }
@@ -37,7 +47,7 @@ pub fn mount_point(mounts: &str) -> Option<PathBuf> {
 mod tests {
     use std::path::PathBuf;
 
-    use super::{mount_point, read, usage_us};
+    use super::{is_populated, mount_point, read, usage_us};
     use crate::agent::source::{CpuSource, SourceError};
 
     #[test]
@@ -59,6 +69,16 @@ mod tests {
         let reading = source.read().unwrap();
         assert_eq!(reading.cpu_usage_us, 42);
         assert_eq!(reading.counter, source.read().unwrap().counter);
+    }
+
+    #[test]
+    fn a_group_whose_last_process_has_ended_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(is_populated(directory.path()).unwrap());
+        for (text, populated) in [("populated 1\nfrozen 0\n", true), ("populated 0\nfrozen 0\n", false)] {
+            std::fs::write(directory.path().join("cgroup.events"), text).unwrap();
+            assert_eq!(is_populated(directory.path()).unwrap(), populated);
+        }
     }
 
     #[test]

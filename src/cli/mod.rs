@@ -3,6 +3,7 @@
 //! What a person reads as a result goes to standard output; progress, logs and errors go to standard error. The exit
 //! status is 0 when the command did what it says, 1 when it could not, 2 when the command line itself is wrong.
 
+pub mod agent;
 pub mod bench;
 pub mod close;
 pub mod demo;
@@ -56,6 +57,8 @@ struct Cli {
 enum Command {
     /// Serve the API until SIGTERM or Ctrl-C, then finish what was accepted
     Serve(serve::ServeArgs),
+    /// Read the sandboxes of this host and send their samples to a server
+    Agent(agent::AgentArgs),
     /// Make, list and revoke operator tokens
     Token(token::TokenArgs),
     /// Bring a database's tables up to date
@@ -138,6 +141,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn choose(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Serve(args) => block_on(serve::run(args)),
+        Command::Agent(args) => alone(agent::run(args)),
         Command::Token(args) => block_on(token::run(args)),
         Command::Migrate(args) => block_on(migrate::run(args)),
         Command::Close(args) => block_on(close::run(args)),
@@ -156,6 +160,11 @@ fn choose(command: Command) -> anyhow::Result<()> {
 
 fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}
+
+/// On one thread: an agent has little to do at a time, and should take little memory.
+fn alone(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! keys are errors, and an error names the file, the line and the key, or the variable. `config/default.toml` has
 //! every setting with its unit and reason; a test holds it equal to the defaults here.
 
+pub mod agent;
 pub mod invoice;
 pub mod ledger;
 pub mod rates;
@@ -77,15 +78,8 @@ impl Settings {
         variable: &dyn Fn(&str) -> Option<String>,
         flags: Flags,
     ) -> Result<Self, ConfigError> {
-        let text = match file {
-            Some(path) => Some(std::fs::read_to_string(path).map_err(|source| {
-                let path = path.to_owned();
-                ConfigError::Read { path, source }
-            })?),
-            None => None,
-        };
-        let name = file.map_or_else(String::new, |path| path.display().to_string());
-        Self::from_text(&name, text.as_deref().unwrap_or_default(), variable, flags)
+        let (name, text) = read(file)?;
+        Self::from_text(&name, &text, variable, flags)
     }
 
     /// [`Settings::load`] on a text; `name` is what errors call it.
@@ -95,12 +89,7 @@ impl Settings {
         variable: &dyn Fn(&str) -> Option<String>,
         flags: Flags,
     ) -> Result<Self, ConfigError> {
-        let mut settings: Self = toml::from_str(text).map_err(|error| {
-            let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.split('\n').count());
-            let place = line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}"));
-            let key = line.and_then(|line| key_at(text, line)).map_or_else(String::new, |key| format!("{key}: "));
-            ConfigError::File { place, detail: format!("{key}{}", error.message()) }
-        })?;
+        let mut settings: Self = parse(name, text)?;
         settings.check().map_err(|bad| bad.in_file(name, text))?;
         settings.overlay(variable).map_err(ConfigError::Variable)?;
         settings.check().map_err(Misfit::in_environment)?;
@@ -149,6 +138,25 @@ impl Settings {
     }
 }
 
+/// The text of a file and what errors call it; nothing when there is none.
+fn read(file: Option<&Path>) -> Result<(String, String), ConfigError> {
+    let Some(path) = file else { return Ok((String::new(), String::new())) };
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok((path.display().to_string(), text)),
+        Err(source) => Err(ConfigError::Read { path: path.to_owned(), source }),
+    }
+}
+
+/// Reads a document of settings strictly; an error names the file, the line and the key.
+fn parse<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Result<T, ConfigError> {
+    toml::from_str(text).map_err(|error| {
+        let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.split('\n').count());
+        let place = line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}"));
+        let key = line.and_then(|line| key_at(text, line)).map_or_else(String::new, |key| format!("{key}: "));
+        ConfigError::File { place, detail: format!("{key}{}", error.message()) }
+    })
+}
+
 /// A value out of its bounds, and in which section.
 struct Misfit {
     section: &'static str,
@@ -163,7 +171,11 @@ impl Misfit {
     }
 
     fn in_environment(self) -> ConfigError {
-        let known = Settings::known().find(|known| known.section == self.section && known.key == self.bad.key);
+        self.in_variable(Settings::known())
+    }
+
+    fn in_variable(self, mut known: impl Iterator<Item = &'static Known>) -> ConfigError {
+        let known = known.find(|known| known.section == self.section && known.key == self.bad.key);
         let variable = known.map_or("environment", |known| known.variable);
         ConfigError::Variable(BadVariable { variable, detail: self.bad.detail })
     }

@@ -1,4 +1,5 @@
 //! What operators see of the program: logs and metrics.
 
+pub mod agent;
 pub mod logging;
 pub mod metrics;

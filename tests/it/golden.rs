@@ -24,6 +24,7 @@ fn help_teaches() {
     for command in [
         &[][..],
         &["serve"],
+        &["agent"],
         &["token"],
         &["token", "create"],
         &["demo"],

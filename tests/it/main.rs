@@ -13,11 +13,13 @@
     reason = "a test that can't go on should stop at once, and its figures are small"
 )]
 
+mod agent;
 mod cases;
 mod crash;
 mod engines;
 #[cfg(test)]
 mod failover;
+mod fuzzed;
 mod golden;
 mod harness;
 mod paper;

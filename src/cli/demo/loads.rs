@@ -15,7 +15,8 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use crate::agent::cgroup::mount_point;
-use crate::agent::source::{CpuSource, Reading, SourceError, allocated_bytes, mebibytes};
+use crate::agent::source::{CpuSource, Reading, SourceError};
+use crate::agent::storage::{allocated_bytes, mebibytes};
 
 /// What kind of load a child is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -162,7 +163,8 @@ impl Sandbox {
     pub fn metered_by(&self) -> &'static str {
         match self.source {
             CpuSource::Cgroup(_) => "cgroup v2",
-            CpuSource::Process(_) => "/proc",
+            CpuSource::Cgroup1(_) => "cgroup v1",
+            CpuSource::Process(_) | CpuSource::Tree(_) => "/proc",
         }
     }
 
@@ -214,7 +216,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::{grow, spend};
-    use crate::agent::source::{allocated_bytes, mebibytes};
+    use crate::agent::storage::{allocated_bytes, mebibytes};
 
     #[test]
     fn a_load_ends_when_its_orders_end() {

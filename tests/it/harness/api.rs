@@ -59,6 +59,11 @@ impl Api {
         Self { http, base: base.to_owned(), token: token.map(str::to_owned) }
     }
 
+    /// Where the engine listens: `http://ADDRESS:PORT`.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
     /// The same engine as somebody else.
     pub(crate) fn with_token(&self, token: Option<&str>) -> Self {
         Self { http: self.http.clone(), base: self.base.clone(), token: token.map(str::to_owned) }

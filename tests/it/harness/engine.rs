@@ -150,7 +150,12 @@ impl Engine {
 
     /// A client with a new token of a host.
     pub(crate) fn host(&self, host: &str) -> Api {
-        self.admin.with_token(Some(&create_token(&self.database.url, &["--role", "host", "--host", host])))
+        self.admin.with_token(Some(&self.host_token(host)))
+    }
+
+    /// A new token of a host.
+    pub(crate) fn host_token(&self, host: &str) -> String {
+        create_token(&self.database.url, &["--role", "host", "--host", host])
     }
 
     /// A client with the secret of a new customer key.
