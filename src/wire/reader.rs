@@ -123,12 +123,6 @@ impl<'a> Value<'a, '_> {
         Ok(items.into_iter().enumerate().map(value))
     }
 
-    /// A refusal of this value.
-    #[must_use]
-    pub fn refused(&self, detail: &str) -> Invalid {
-        Invalid { pointer: self.path.to_string(), detail: detail.to_owned() }
-    }
-
     /// Says that it is not the array that it must be.
     #[must_use]
     pub fn no_array(&self) -> Invalid {
