@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`time`] and [`units`], [`usage`], [`money`], [`rate_card`]; then [`sample`], [`void`], [`curve`],
 //! [`meter`],
-//! [`storage_meter`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last [`cost`], tables that
+//! [`storage_meter`]; how samples come in parts ([`part`]), from [`replica`]s, or are [`set_aside`]; then [`lease`], [`limits`], [`free_hours`], [`credit`], [`funds`], [`admission`]; last [`cost`], tables that
 //! add up, and [`invoice`] (its [`invoice_line`]s, [`tax`]) with its [`breakdown`] and each hour's [`charge`],
 //! its [`invoice_life`], and [`note`]s on it; for operators, [`month_report`] with what is [`unbilled`].
 
@@ -29,10 +29,13 @@ pub mod meter;
 pub mod money;
 pub mod month_report;
 pub mod note;
+pub mod part;
 pub mod rate_card;
+pub mod replica;
 pub mod sample;
 pub mod sample_page;
 pub mod sandbox;
+pub mod set_aside;
 pub mod storage_meter;
 pub mod tax;
 pub mod time;

@@ -3,3 +3,4 @@
 pub mod close_month;
 pub mod evidence;
 pub mod settle;
+pub mod watch;

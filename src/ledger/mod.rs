@@ -7,6 +7,7 @@
 
 pub mod alone;
 pub mod apply;
+pub mod aside;
 pub mod batch;
 mod callers;
 pub mod close;
@@ -17,6 +18,7 @@ pub mod ingest;
 pub mod lives;
 pub mod load;
 pub mod notes;
+pub mod parts;
 pub mod post;
 pub mod queries;
 mod retry;

@@ -29,6 +29,11 @@ static SCRIPTS: &[Script] = &[
         sqlite: include_str!("../../migrations/sqlite/0004_corrections.sql"),
         postgres: include_str!("../../migrations/postgres/0004_corrections.sql"),
     },
+    Script {
+        name: "0007_remote_write",
+        sqlite: include_str!("../../migrations/sqlite/0007_remote_write.sql"),
+        postgres: include_str!("../../migrations/postgres/0007_remote_write.sql"),
+    },
 ];
 
 /// Makes the tables of this month's evidence and of the next three, where they are missing. Whoever makes them holds
