@@ -16,6 +16,13 @@ pub struct SecretDigest {
     pub sha256: [u8; 32],
 }
 
+/// A number that nobody can foresee, for choosing by chance.
+pub fn random_seed() -> Result<u64, getrandom::Error> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
 /// What every secret begins with.
 pub const SECRET_PREFIX: &str = "runtab_";
 const RANDOM_CHARS: usize = 64;

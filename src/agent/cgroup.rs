@@ -23,7 +23,7 @@ pub(super) fn read(directory: &Path) -> Result<Reading, SourceError> {
 /// (a root group), it has.
 pub(super) fn is_populated(directory: &Path) -> Result<bool, SourceError> {
     match read_file(&directory.join("cgroup.events")) {
-        Ok(text) => Ok(!text.lines().any(|line| line.trim() == "populated 0")),
+        Ok(text) => Ok(text.lines().any(|line| line.trim() == "populated 1")),
         Err(SourceError::Gone(_)) => Ok(true),
         Err(error) => Err(error),
     }
@@ -75,7 +75,7 @@ mod tests {
     fn a_group_whose_last_process_has_ended_is_told() {
         let directory = tempfile::tempdir().unwrap();
         assert!(is_populated(directory.path()).unwrap());
-        for (text, populated) in [("populated 1\nfrozen 0\n", true), ("populated 0\nfrozen 0\n", false)] {
+        for (text, populated) in [("populated 1\nfrozen 0\n", true), ("populated 0\nfrozen 0\n", false), ("", false)] {
             std::fs::write(directory.path().join("cgroup.events"), text).unwrap();
             assert_eq!(is_populated(directory.path()).unwrap(), populated);
         }

@@ -8,7 +8,7 @@ use std::io;
 
 use super::meter::{SharedSpool, locked};
 use super::schedule::Backoff;
-use super::spool::{Batch, Rejected, lines};
+use super::spool::{Batch, Rejected, lines, text};
 use crate::domain::sample::RejectCode;
 use crate::domain::time::Timestamp;
 use crate::telemetry::agent::{AgentMetrics, whole};
@@ -130,11 +130,11 @@ impl Pusher {
     fn answered(&mut self, batch: &Batch, answer: &Answer, now: Timestamp) -> io::Result<Next> {
         if !answer.rejected.is_empty() {
             // Aside first: a crash between the two asks the server again, which refuses the same.
-            let rows = lines(&batch.body, INFLATED_BYTES_MAX)?;
-            let row = |rejection: &Rejection| rows.get(rejection.index).map_or("", String::as_str).to_owned();
-            let texts: Vec<String> = answer.rejected.iter().map(row).collect();
-            let aside = answer.rejected.iter().zip(&texts);
-            let aside = aside.map(|(rejection, text)| (&*rejection.code, &*rejection.detail, &**text));
+            let text = text(&batch.body, INFLATED_BYTES_MAX)?;
+            let rows: Vec<&str> = text.lines().collect();
+            let row = |rejection: &Rejection| rows.get(rejection.index).copied().unwrap_or_default();
+            let rejected = answer.rejected.iter();
+            let aside = rejected.map(|rejection| (&*rejection.code, &*rejection.detail, row(rejection)));
             self.rejected.set_aside(&show_time(now), aside)?;
             tracing::warn!(samples = answer.rejected.len(), "samples were refused by name and set aside");
         }

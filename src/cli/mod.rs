@@ -4,9 +4,11 @@
 //! status is 0 when the command did what it says, 1 when it could not, 2 when the command line itself is wrong.
 
 pub mod agent;
+pub mod archive;
 pub mod bench;
 pub mod close;
 pub mod demo;
+pub mod evidence;
 pub mod export;
 pub mod format;
 pub mod invoice;
@@ -73,6 +75,10 @@ enum Command {
     Invoice(invoice::InvoiceArgs),
     /// Compute everything again from the evidence, and say what differs
     Verify(verify::VerifyArgs),
+    /// Say that evidence of closed months is archived, before it is dropped
+    Archive(archive::ArchiveArgs),
+    /// Write the evidence of a final invoice as a file that anyone can check
+    Evidence(evidence::EvidenceArgs),
     /// Print the OpenAPI document of the API
     Openapi,
     /// Meter real processes on this machine and watch their tab, with nothing to set up
@@ -149,6 +155,8 @@ fn choose(command: Command) -> anyhow::Result<()> {
         Command::Report(args) => block_on(report::run(args)),
         Command::Invoice(args) => block_on(invoice::run(args)),
         Command::Verify(args) => block_on(verify::run(args)),
+        Command::Archive(args) => block_on(archive::run(args)),
+        Command::Evidence(args) => block_on(evidence::run(args)),
         Command::Openapi => openapi::run(&mut std::io::stdout()),
         Command::Demo(args) => block_on(demo::run(args)),
         Command::Replay(args) => block_on(replay::run(args)),

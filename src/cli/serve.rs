@@ -184,6 +184,7 @@ async fn serve_http(
     let every = settings.remote_write.watch_interval();
     let watcher = jobs::watch::run(ledger.clone(), mapping.rules(), metrics.clone(), every, stop.clone());
     let watcher = tokio::spawn(watcher);
+    let verifier = tokio::spawn(jobs::verify::run(ledger.clone(), settings.ledger.verify_daily(), stop.clone()));
     let state = AppState {
         ledger: ledger.clone(),
         clock,
@@ -203,6 +204,7 @@ async fn serve_http(
     sweeper.await.context("the settling job broke off")?;
     closer.await.context("the closing job broke off")?;
     watcher.await.context("the watching job broke off")?;
+    verifier.await.context("the verifying job broke off")?;
     ledger.close().await;
     Ok(())
 }

@@ -120,8 +120,8 @@ section! {
         backoff_ms: i64 = 500, "RUNTAB_AGENT_BACKOFF_MS";
         /// Bound of the longest wait after failures, in milliseconds.
         backoff_ms_max: i64 = 60_000, "RUNTAB_AGENT_BACKOFF_MS_MAX";
-        /// Most samples of one request; a server takes 10,000.
-        samples_max: i64 = 10_000, "RUNTAB_AGENT_PUSH_SAMPLES_MAX";
+        /// Most samples of one request; a server takes 10,000, half of them hold less memory here.
+        samples_max: i64 = 5_000, "RUNTAB_AGENT_PUSH_SAMPLES_MAX";
     }
 }
 

@@ -20,6 +20,8 @@ section! {
         free_storage_mib: i64 = 20 * 1_024, "RUNTAB_LEDGER_FREE_STORAGE_MIB";
         /// How long after its end a month is closed by itself, in hours.
         close_after_hours: i64 = 72, "RUNTAB_LEDGER_CLOSE_AFTER_HOURS";
+        /// How many accounts are verified each day, chosen at random; 0: none.
+        verify_daily_accounts: i64 = 10, "RUNTAB_LEDGER_VERIFY_DAILY_ACCOUNTS";
         /// Most commands of one batch, which is one commit.
         batch_commands_max: i64 = 1_024, "RUNTAB_LEDGER_BATCH_COMMANDS_MAX";
         /// Most samples of one batch, so that an admission never waits long behind samples.
@@ -41,6 +43,7 @@ impl Ledger {
         bounded("free_memory_mib", self.free_memory_mib, 1, MEBIBYTES_MAX)?;
         bounded("free_storage_mib", self.free_storage_mib, 0, MEBIBYTES_MAX)?;
         bounded("close_after_hours", self.close_after_hours, 0, 87_600)?;
+        bounded("verify_daily_accounts", self.verify_daily_accounts, 0, 1_000_000)?;
         bounded("batch_commands_max", self.batch_commands_max, 1, 65_536)?;
         bounded("batch_samples_max", self.batch_samples_max, 1, 10_000)?;
         bounded("queue_commands_max", self.queue_commands_max, 1, 1_000_000)?;
@@ -64,6 +67,12 @@ impl Ledger {
     #[must_use]
     pub fn stale_after_ms(&self) -> i64 {
         self.stale_after_seconds.saturating_mul(1_000)
+    }
+
+    /// [`Ledger::verify_daily_accounts`] as a count.
+    #[must_use]
+    pub fn verify_daily(&self) -> u32 {
+        u32::try_from(self.verify_daily_accounts).unwrap_or(0)
     }
 
     /// The largest shape that free hours cover. `None` only where [`super::Settings`] was not checked.

@@ -98,6 +98,12 @@ impl CreditBook {
         self.credits.iter().map(|(credit, used)| (credit, *used))
     }
 
+    /// What was drawn for usage of a day, in the order of drawing.
+    #[must_use]
+    pub fn drawn_on(&self, day: Day) -> &[(GrantId, Micros)] {
+        self.drawn.get(&day).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// Notes draws of an invoice; those on credits that it does not have are passed over.
     pub fn note(&mut self, draws: &[CreditDraw]) -> Result<(), Overflow> {
         for draw in draws {

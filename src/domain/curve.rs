@@ -248,6 +248,23 @@ pub fn evaluate(terms: &Terms<'_>, readings: &[Reading]) -> Result<UsageByHour, 
     walk.finish().map(|(_, usage)| usage)
 }
 
+/// [`evaluate`] within a span that begins and ends with a minute. `readings` (ascending): at least all in the span, the
+/// last one before it, and the first one at or after its end, as far as there are such.
+pub fn evaluate_within(terms: &Terms<'_>, readings: &[Reading], span: Span) -> Result<UsageByHour, Overflow> {
+    let last = readings.last();
+    let sampled = terms.sampled_until(last);
+    let proven = terms.proven_end().max(sampled);
+    let clip = Span { start: terms.window.start, end: proven }.meet(span);
+    if clip.is_empty() {
+        return Ok(UsageByHour::default());
+    }
+    let mut walk = Walk::resume(terms, clip, None);
+    walk.readings(readings.iter())?;
+    let memory = memory_in_force(terms.shape, last.and_then(|reading| reading.memory));
+    walk.flat(Span { start: sampled, end: proven }, memory)?;
+    walk.finish().map(|(_, usage)| usage)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Origin, Step, Walk, memory_in_force};

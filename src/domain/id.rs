@@ -1,6 +1,6 @@
 //! Identifiers: parsed, bounded, ordered; one type a kind, so that a key can't be passed for a lease.
 //!
-//! An id is 1 to 64 characters of `A-Z a-z 0-9 . _ : -` (API.md). Ids come from callers and make commands idempotent.
+//! An id is 1 to 64 characters of `A-Z a-z 0-9 . _ : -` (API.md), but not `.` or `..`, which clients take out of a path. Ids come from callers and make commands idempotent.
 
 use std::error::Error;
 use std::fmt;
@@ -15,7 +15,7 @@ pub struct BadId;
 
 impl fmt::Display for BadId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("an id has 1 to 64 characters of A-Z a-z 0-9 . _ : -")
+        out.write_str("an id has 1 to 64 characters of A-Z a-z 0-9 . _ : -, and is not . or ..")
     }
 }
 
@@ -24,7 +24,7 @@ impl Error for BadId {}
 fn parse(text: &str) -> Result<Arc<str>, BadId> {
     let fits = (1..=ID_CHARS_MAX).contains(&text.len());
     let clean = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte));
-    if fits && clean { Ok(Arc::from(text)) } else { Err(BadId) }
+    if fits && clean && !matches!(text, "." | "..") { Ok(Arc::from(text)) } else { Err(BadId) }
 }
 
 macro_rules! id {
@@ -91,10 +91,10 @@ mod tests {
 
     #[test]
     fn only_the_documented_alphabet_and_length_pass() {
-        for good in ["a", "A.b_c:d-9", &"x".repeat(64)] {
+        for good in ["a", "A.b_c:d-9", "...", ".a", &"x".repeat(64)] {
             assert_eq!(AccountId::parse(good).map(|id| id.to_string()), Ok(good.to_owned()));
         }
-        for bad in ["", " ", "a b", "ä", "a/b", "a\u{0}", &"x".repeat(65)] {
+        for bad in ["", ".", "..", " ", "a b", "ä", "a/b", "a\u{0}", &"x".repeat(65)] {
             assert_eq!(AccountId::parse(bad), Err(BadId), "{bad:?}");
         }
     }

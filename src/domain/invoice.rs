@@ -72,6 +72,15 @@ pub enum Status {
     },
 }
 
+/// SHA-256 digests of what a final invoice was made from ([`super::proof`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digests {
+    /// Of all of it.
+    pub evidence: [u8; 32],
+    /// Of the rate cards and grants alone.
+    pub terms: [u8; 32],
+}
+
 /// An invoice, or a draft of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invoice {
@@ -98,6 +107,8 @@ pub struct Invoice {
     pub tax: Micros,
     /// The sum of the lines; never below zero.
     pub total: Micros,
+    /// What it was made from; `None` for a draft, and where it was made before this was kept.
+    pub digests: Option<Digests>,
 }
 
 /// Whose invoice it is, what it begins with, and what pays and is added beside usage.
@@ -174,6 +185,7 @@ impl Invoice {
             credit: rest.credit,
             tax: rest.tax,
             total: rest.total,
+            digests: None,
         })
     }
 

@@ -8,7 +8,7 @@ use super::meter::{Meter, Terms};
 use super::money::{Cost, Micros};
 use super::rate_card::PriceBook;
 use super::sample_page::OpenPage;
-use super::time::{Day, Hour, Span, Timestamp};
+use super::time::{Day, Hour, Month, Span, Timestamp};
 use super::units::{MebiBytes, Vcpus};
 use super::usage::Usage;
 
@@ -107,6 +107,8 @@ pub struct End {
     pub reason: EndReason,
     /// Up to when ends have proved that it ran; never after `at`.
     pub proven_until: Option<Timestamp>,
+    /// The earliest open month when the lease's first end was told; `None`: from before this was kept.
+    pub told_in: Option<Month>,
 }
 
 /// Usage of one lease (or of a sandbox's storage) in one hour, with the part that free time pays for.

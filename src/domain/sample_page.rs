@@ -9,6 +9,9 @@
 //!
 //! Ordering: instants rise within a page. A sample that comes late makes a page of its own, so a page only grows.
 //!
+//! All samples of a page were accepted while one month was the earliest open one: what a month's invoice was made from
+//! is told by whole pages.
+//!
 //! Limits: [`PAGE_SAMPLES_MAX`] samples, all of one UTC hour: who looks for an instant's neighbours knows by a page's
 //! first and last instant what is in it.
 
@@ -16,7 +19,7 @@ use std::error::Error;
 use std::fmt;
 
 use super::sample::{COUNTER_MAX, Reading, StorageReport};
-use super::time::Timestamp;
+use super::time::{Month, Timestamp};
 use super::units::MebiBytes;
 
 /// Most samples in a page.
@@ -121,6 +124,8 @@ pub struct OpenPage {
     pub bytes: Vec<u8>,
     /// How many pages have been closed or begun late so far: the number of the next page.
     pub next_number: i64,
+    /// The earliest open month when its samples were accepted; `None`: it is empty, or from before this was kept.
+    pub accepted_in: Option<Month>,
 }
 
 /// A page that is complete: never changed again.
@@ -136,21 +141,24 @@ pub struct ClosedPage {
     pub storage_span: Option<(Timestamp, Timestamp)>,
     /// The encoded samples.
     pub bytes: Vec<u8>,
+    /// The earliest open month when its samples were accepted; `None`: from before this was kept.
+    pub accepted_in: Option<Month>,
 }
 
 impl OpenPage {
-    /// Adds a sample later than all in the page. The page that it no longer fits in (full, or of another UTC hour) is
-    /// closed first and answered.
-    pub fn push(&mut self, sample: PageSample) -> Result<Option<ClosedPage>, PageError> {
+    /// Adds a sample later than all in the page, accepted while `open_month` is the earliest open month. The page that
+    /// it no longer fits in (full, of another UTC hour, or accepted in another month) is closed first and answered.
+    pub fn push(&mut self, sample: PageSample, open_month: Month) -> Result<Option<ClosedPage>, PageError> {
         let samples = self.samples()?;
         let Some(last) = samples.last() else {
-            self.bytes = encode(&[sample]);
+            self.begin(sample, open_month);
             return Ok(None);
         };
         if sample.at <= last.at {
             return Err(PageError::OutOfOrder);
         }
-        if samples.len() < PAGE_SAMPLES_MAX && sample.at.hour() == last.at.hour() {
+        let same = sample.at.hour() == last.at.hour() && self.accepted_in == Some(open_month);
+        if samples.len() < PAGE_SAMPLES_MAX && same {
             let mut state = State::default();
             for earlier in &samples {
                 state.pass(earlier);
@@ -159,22 +167,36 @@ impl OpenPage {
             return Ok(None);
         }
         let closed = self.close()?;
-        self.bytes = encode(&[sample]);
+        self.begin(sample, open_month);
         Ok(closed)
+    }
+
+    fn begin(&mut self, sample: PageSample, open_month: Month) {
+        self.bytes = encode(&[sample]);
+        self.accepted_in = Some(open_month);
     }
 
     /// Closes the page, when a lease settles or a sandbox is deleted; `None` when it is empty.
     pub fn close(&mut self) -> Result<Option<ClosedPage>, CorruptPage> {
         let samples = self.samples()?;
         let bytes = std::mem::take(&mut self.bytes);
-        Ok(self.number(&samples, bytes))
+        let accepted_in = self.accepted_in.take();
+        Ok(self.number(&samples, bytes, accepted_in))
     }
 
     /// Makes a page of its own for one late sample.
-    pub fn late(&mut self, sample: PageSample) -> ClosedPage {
+    pub fn late(&mut self, sample: PageSample, open_month: Month) -> ClosedPage {
         let storage_span = sample.storage.map(|_| (sample.at, sample.at));
         let bytes = encode(&[sample]);
-        ClosedPage { number: self.take_number(), first_at: sample.at, last_at: sample.at, storage_span, bytes }
+        let accepted_in = Some(open_month);
+        ClosedPage {
+            number: self.take_number(),
+            first_at: sample.at,
+            last_at: sample.at,
+            storage_span,
+            bytes,
+            accepted_in,
+        }
     }
 
     /// The samples in it, ascending.
@@ -182,11 +204,11 @@ impl OpenPage {
         decode(&self.bytes)
     }
 
-    fn number(&mut self, samples: &[PageSample], bytes: Vec<u8>) -> Option<ClosedPage> {
+    fn number(&mut self, samples: &[PageSample], bytes: Vec<u8>, accepted_in: Option<Month>) -> Option<ClosedPage> {
         let (first_at, last_at) = (samples.first()?.at, samples.last()?.at);
         let mut with_storage = samples.iter().filter(|sample| sample.storage.is_some()).map(|sample| sample.at);
         let storage_span = with_storage.next().map(|first| (first, with_storage.next_back().unwrap_or(first)));
-        Some(ClosedPage { number: self.take_number(), first_at, last_at, storage_span, bytes })
+        Some(ClosedPage { number: self.take_number(), first_at, last_at, storage_span, bytes, accepted_in })
     }
 
     fn take_number(&mut self) -> i64 {

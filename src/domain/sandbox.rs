@@ -3,7 +3,7 @@
 use super::id::{AccountId, KeyId, LeaseId, SandboxId};
 use super::sample_page::OpenPage;
 use super::storage_meter::StorageMeter;
-use super::time::Timestamp;
+use super::time::{Month, Timestamp};
 
 /// One life of a sandbox. An id that is used again after a deletion is a new life; the two never mix.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Sandbox {
     pub created_at: Timestamp,
     /// When it was deleted.
     pub deleted_at: Option<Timestamp>,
+    /// The earliest open month when that was told; `None`: not deleted, or from before this was kept.
+    pub deleted_in: Option<Month>,
     /// Of its leases, the one that started last.
     pub latest: Option<LatestLease>,
     /// The storage meter.

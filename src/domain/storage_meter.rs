@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::checked::{Overflow, add, sub};
 use super::id::{KeyId, LeaseId};
-use super::time::{Hour, Span, Timestamp};
+use super::time::{Day, Hour, Span, Timestamp};
 use super::units::MebiBytes;
 
 /// Whose report wins at one instant: a lease's over one at rest; of two leases', that of the lease that started later.
@@ -194,6 +194,29 @@ pub fn evaluate(
 ) -> Result<StorageByHour, Overflow> {
     let end = deleted_at.or(reports.last().map(|last| last.at)).unwrap_or(Timestamp::EPOCH);
     over(reports.iter(), Span { start: Timestamp::EPOCH, end }, holders)
+}
+
+/// What a life's disk takes within a span, by day, whoever holds it. `reports`: those that count ([`counting`]), at
+/// least all in the span, the last one before it, and the first one at or after its end. Zeros are left out.
+pub fn within(
+    reports: &[StoragePoint],
+    deleted_at: Option<Timestamp>,
+    span: Span,
+) -> Result<BTreeMap<Day, i128>, Overflow> {
+    let end = deleted_at.or(reports.last().map(|last| last.at)).unwrap_or(Timestamp::EPOCH);
+    let span = Span { start: Timestamp::EPOCH, end }.meet(span);
+    let nexts = reports.iter().skip(1).map(|next| next.at).chain([end]);
+    let mut days: BTreeMap<Day, i128> = BTreeMap::new();
+    for (report, next) in reports.iter().zip(nexts) {
+        let held = Span { start: report.at, end: next }.meet(span);
+        for (day, part) in held.by_day().filter(|(_, part)| !part.is_empty()) {
+            let taken = report.storage.held_mib_ms(part.length_ms())?;
+            let sum = days.entry(day).or_default();
+            *sum = add(*sum, taken)?;
+        }
+    }
+    days.retain(|_, taken| *taken != 0);
+    Ok(days)
 }
 
 /// What reports (ascending) take within a span; the last one holds to its end.

@@ -33,10 +33,14 @@ impl FromRequest<Shared> for JsonBody {
     type Rejection = Failure;
 
     async fn from_request(request: Request, state: &Shared) -> Result<Self, Failure> {
-        if media_type(request.headers()) != Some("application/json") {
+        if media_type(request.headers()).as_deref() != Some("application/json") {
             return Err(Failure::new(Code::UnsupportedMediaType, "send Content-Type: application/json"));
         }
-        if request.headers().get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        if request
+            .headers()
+            .get(CONTENT_ENCODING)
+            .is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
+        {
             return Err(Failure::new(Code::UnsupportedMediaType, "only bodies of samples may be compressed"));
         }
         read_body(request, state.settings.body_bytes_max).await.map(Self)
@@ -57,7 +61,7 @@ impl FromRequest<Shared> for NoBody {
     type Rejection = Failure;
 
     async fn from_request(request: Request, state: &Shared) -> Result<Self, Failure> {
-        let is_json = media_type(request.headers()) == Some("application/json");
+        let is_json = media_type(request.headers()).as_deref() == Some("application/json");
         let bytes = read_body(request, state.settings.body_bytes_max).await?;
         if bytes.is_empty() {
             return Ok(Self);
@@ -70,10 +74,10 @@ impl FromRequest<Shared> for NoBody {
     }
 }
 
-/// The media type of a body without its parameters, where it is written in lower case.
-pub(super) fn media_type(headers: &HeaderMap) -> Option<&str> {
+/// The media type of a body without its parameters, in lower case: its case says nothing (RFC 9110 section 8.3.1).
+pub(super) fn media_type(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-    Some(text.split_once(';').map_or(text, |(essence, _)| essence).trim_ascii())
+    Some(text.split_once(';').map_or(text, |(essence, _)| essence).trim_ascii().to_ascii_lowercase())
 }
 
 /// The whole body; 413 beyond `bytes_max`.

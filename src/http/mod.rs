@@ -4,6 +4,7 @@
 //! path, the query and the body (404, 405, 413, 415, 400, 422), then the ledger. Whatever fails is a problem document.
 
 mod auth;
+mod encoding;
 mod extract;
 mod invoice_path;
 mod layers;

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::get;
-use tower_http::decompression::RequestDecompressionLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::problem::Failure;
 use super::routes::{
-    accounts, costs, dashboard, grants, invoices, keys, leases, notes, ops, rate_cards, rejected, remote_write,
-    samples, sandboxes, tokens, voids,
+    accounts, costs, dashboard, evidence, grants, invoices, keys, leases, notes, ops, rate_cards, rejected,
+    remote_write, samples, sandboxes, tokens, voids,
 };
 use super::{AppState, Shared, layers, openapi};
 use crate::wire::problem::Code;
@@ -55,8 +54,8 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(leases::move_to_host))
         .routes(routes!(sandboxes::list))
         .routes(routes!(sandboxes::get, sandboxes::put, sandboxes::delete))
-        // samples: the only bodies that may be compressed
-        .merge(OpenApiRouter::new().routes(routes!(samples::ingest)).layer(RequestDecompressionLayer::new()))
+        // samples
+        .routes(routes!(samples::ingest))
         .routes(routes!(remote_write::write))
         .routes(routes!(rejected::list))
         .routes(routes!(voids::create, voids::list))
@@ -66,6 +65,7 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(costs::balance))
         .routes(routes!(invoices::list))
         .routes(routes!(invoices::get))
+        .routes(routes!(evidence::get))
         .routes(routes!(invoices::close))
         .routes(routes!(rejected::unbilled))
         .routes(routes!(notes::record))

@@ -153,6 +153,7 @@ const ACCESS: &str = "
     GET    /v1/accounts/{account}/balance                   admin control-plane customer
     GET    /v1/accounts/{account}/invoices                  admin control-plane customer
     GET    /v1/accounts/{account}/invoices/{month}          admin control-plane customer
+    GET    /v1/accounts/{account}/invoices/{month}/evidence admin control-plane customer
     POST   /v1/months/{month}/close                         admin
     GET    /v1/months/{month}/unbilled                      admin
     POST   /v1/accounts/{account}/invoices/{month}/events   admin
@@ -348,6 +349,10 @@ async fn bodies_of_samples() {
     assert_eq!(samples("application/json", Some("br"), b"[]".to_vec()).await.problem().0, 415);
     assert_eq!(samples("application/json", Some("gzip"), b"[]".to_vec()).await.problem().0, 400);
     assert_eq!(samples("application/json", None, b"{}".to_vec()).await.problem().0, 422);
+    assert_eq!(samples("Application/JSON", Some("GZIP"), gzipped(b"[]")).await.status, StatusCode::OK);
+    let members = [gzipped(b"7\n"), gzipped(b"8\n")].concat();
+    let told = samples("application/x-ndjson", Some("gzip"), members).await;
+    assert_eq!(told.json()["rejected"].as_array().unwrap().len(), 2, "both members are read");
     assert_eq!(samples("application/json", None, b"[1,".to_vec()).await.problem().0, 400);
     let empty = samples("application/json; charset=utf-8", Some("gzip"), gzipped(b"[]")).await;
     assert_eq!(empty.json(), serde_json::json!({"accepted": 0, "duplicates": 0, "rejected": []}));

@@ -3,4 +3,5 @@
 pub mod close_month;
 pub mod evidence;
 pub mod settle;
+pub mod verify;
 pub mod watch;

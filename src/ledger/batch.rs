@@ -294,8 +294,9 @@ impl Engine {
     /// Begins a transaction with an empty working set of its time.
     pub async fn begin(&self, lane: Lane) -> Result<(Tx, WorkingSet), StoreError> {
         let mut tx = self.store.begin(lane).await?;
-        let open_month = tx.open_month(true).await?;
+        let (open_month, evidence_from) = tx.hold_watermarks().await?;
         let mut set = WorkingSet::new(self.clock.now(), Arc::clone(&self.rules), open_month);
+        set.evidence_from = evidence_from;
         set.asks_store = !self.clock.is_test();
         Ok((tx, set))
     }

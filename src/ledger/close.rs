@@ -9,9 +9,10 @@
 //!    on nothing more is billed in the closed months. The rows of leases stay as they are; when such an hour is written
 //!    out later, the two cancel and what came since is late usage of the next month;
 //! 3. month by month, a few accounts at a time: what the month bills is read from a snapshot (closed months stand
-//!    still). Then the accounts are locked, so that no credit is granted and none is relied on meanwhile (an admission
-//!    sees usage that is not billed yet, or what the invoice drew for it), and after them the numbers; the invoices are
-//!    worked out and added with the next ones, so that numbers have no gap and no engine makes an invoice twice;
+//!    still), and the evidence that it follows from is digested. Then the accounts are locked, so that no credit is
+//!    granted and none is relied on meanwhile (an admission sees usage that is not billed yet, or what the invoice drew
+//!    for it), and after them the numbers; the invoices are worked out and added with the next ones, so that numbers
+//!    have no gap and no engine makes an invoice twice;
 //! 4. the month is noted as closed.
 //!
 //! Killed at any point, a repetition goes on where it was.
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::batch::told;
 use super::command::{CommandError, ConflictCode};
+use super::proof::{self, Wanted};
 use super::queries::invoices::{BilledDays, billed_days, head_of};
 use super::{Answer, Ledger};
 use crate::domain::customer::Account;
@@ -27,8 +29,10 @@ use crate::domain::id::AccountId;
 use crate::domain::invoice::{Invoice, Status};
 use crate::domain::lease::HourTotals;
 use crate::domain::money::Micros;
+use crate::domain::proof::credits;
 use crate::domain::rate_card::PriceBook;
 use crate::domain::time::{Day, Hour, Month, Timestamp};
+use crate::report::evidence::Body;
 use crate::store::{Lane, StoreError, Tx};
 
 /// Accounts whose invoices are made in one transaction: few enough that nobody waits long for the numbers.
@@ -54,6 +58,8 @@ struct Bill {
     days: Vec<(Day, HourTotals)>,
     book: PriceBook,
     carried_over: Micros,
+    /// `None`: usage of a month whose evidence is archived came all the same; that can't be proved.
+    evidence: Option<Body>,
 }
 
 /// How far closing has come.
@@ -216,7 +222,7 @@ impl Ledger {
         let mut after: Option<AccountId> = None;
         loop {
             let mut tx = self.engine.store.read().await?;
-            let (accounts, bills) = self.bills_to_make_final(&mut tx, after.as_ref(), month).await?;
+            let (accounts, bills) = self.bills_to_make_final(&mut tx, after.as_ref(), month, now).await?;
             drop(tx);
             so_far.accounts = so_far.accounts.saturating_add(accounts.len());
             let mut tries = Tries::default();
@@ -245,6 +251,7 @@ impl Ledger {
         tx: &mut Tx,
         after: Option<&AccountId>,
         month: Month,
+        now: Timestamp,
     ) -> Result<(BTreeSet<AccountId>, Vec<Bill>), StoreError> {
         let accounts = tx.list_accounts(after.map(AccountId::as_str), ACCOUNTS_MAX).await?;
         let ids: BTreeSet<AccountId> = accounts.into_iter().map(|account| account.id).collect();
@@ -252,13 +259,16 @@ impl Ledger {
         let lacking: BTreeSet<AccountId> = ids.difference(&known).cloned().collect();
         let carried = tx.carried_over(&lacking, month).await?;
         let entries = tx.rate_card_entries(&lacking).await?;
-        let days = billed_days(tx, &lacking, month, BilledDays::Closed).await?;
-        let bill = |(account, days): (AccountId, _)| {
+        let mut bills = Vec::new();
+        for (account, days) in billed_days(tx, &lacking, month, BilledDays::Closed).await? {
             let book = PriceBook::new(self.engine.rules.list.clone(), &account, &entries);
             let carried_over = carried.get(&account).copied().unwrap_or_default();
-            Bill { account, days, book, carried_over }
-        };
-        Ok((ids, days.into_iter().map(bill).collect()))
+            let wanted = Wanted { account: &account, month, book: &book, at: now, credits: &[] };
+            let at_hand = proof::at_hand(tx, &account, month).await?;
+            let evidence = if at_hand { Some(proof::digest(tx, wanted).await?) } else { None };
+            bills.push(Bill { account, days, book, carried_over, evidence });
+        }
+        Ok((ids, bills))
     }
 
     /// Makes invoices final with the next numbers, but for those that another engine has made final meanwhile, and
@@ -278,9 +288,15 @@ impl Ledger {
         for bill in bills.iter().filter(|bill| !known.contains(&bill.account)) {
             let Some(owner) = accounts.get(&bill.account) else { continue };
             let credits = credits.remove(&bill.account).unwrap_or_default();
-            let draft = Invoice::draft(head_of(owner, month, bill.carried_over, credits), &bill.days, &bill.book)?;
+            let head = head_of(owner, month, bill.carried_over, credits.clone());
+            let draft = Invoice::draft(head, &bill.days, &bill.book)?;
             if draft.lines.iter().any(|line| line.used.is_some()) {
-                made.push(Invoice { status: Status::Final { number: next, at: now }, ..draft });
+                let invoice = Invoice { status: Status::Final { number: next, at: now }, ..draft };
+                let terms = credits::records(&credits, &invoice);
+                let head = proof::head_of(&invoice, bill.carried_over);
+                let proved = bill.evidence.as_ref().zip(head.as_ref());
+                let digests = proved.map(|(evidence, head)| evidence.with_head(head, &terms));
+                made.push(Invoice { digests, ..invoice });
                 next = next.next()?;
             }
         }

@@ -7,6 +7,7 @@
 
 pub mod alone;
 pub mod apply;
+pub mod archive;
 pub mod aside;
 pub mod batch;
 mod callers;
@@ -20,6 +21,7 @@ pub mod load;
 pub mod notes;
 pub mod parts;
 pub mod post;
+pub mod proof;
 pub mod queries;
 mod retry;
 pub mod tally;

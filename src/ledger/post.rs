@@ -96,7 +96,12 @@ impl WorkingSet {
             let (account, lease) = (lease.account.clone(), lease.id.clone());
             let used = self.changes.grant_used_ms.entry((account.clone(), grant.clone())).or_default();
             *used = used.checked_add(added_ms).ok_or(Overflow)?;
-            let change = self.changes.draws.entry(DrawKey { account, lease, hour, grant: grant.clone() }).or_default();
+            let key = DrawKey { account, lease, hour, grant: grant.clone() };
+            if hour.start().month() < self.open_month {
+                let late = self.changes.late_draws.entry((key.clone(), self.open_month)).or_default();
+                *late = late.checked_add(added_ms).ok_or(Overflow)?;
+            }
+            let change = self.changes.draws.entry(key).or_default();
             change.added_ms = change.added_ms.checked_add(added_ms).ok_or(Overflow)?;
             change.seq = i64::try_from(seq).map_err(|_| Overflow)?;
         }

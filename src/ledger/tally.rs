@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::verify::Verified;
 use super::working_set::WorkingSet;
 use crate::domain::money::{Cost, Micros};
+use crate::domain::time::Timestamp;
 use crate::domain::unbilled::Cause;
 
 /// Counters since the process began; read by the metrics page.
@@ -24,6 +26,12 @@ pub struct Tally {
     unbilled_ms: [AtomicU64; 4],
     /// Running leases without a sample for too long; of all engines, as last looked at.
     pub stale: AtomicI64,
+    /// Accounts computed again from their evidence by the daily job.
+    pub verified_accounts: AtomicU64,
+    /// Figures that it found to differ.
+    pub verified_differences: AtomicU64,
+    /// When it last ended, in seconds since 1970; 0 when it has not.
+    pub verified_at_seconds: AtomicI64,
 }
 
 /// An exact sum of costs.
@@ -54,6 +62,13 @@ impl Tally {
             *ms = counter.load(Ordering::Relaxed);
         }
         found
+    }
+
+    /// Counts a run of the daily job that ended now.
+    pub fn count_verified(&self, verified: &Verified, now: Timestamp) {
+        self.verified_accounts.fetch_add(verified.accounts, Ordering::Relaxed);
+        self.verified_differences.fetch_add(verified.differences, Ordering::Relaxed);
+        self.verified_at_seconds.store(now.ms().div_euclid(1_000), Ordering::Relaxed);
     }
 
     /// Counts a committed batch.

@@ -11,10 +11,12 @@ use super::evidence;
 use super::load::Loaded;
 use super::working_set::WorkingSet;
 use crate::domain::lease::Lease;
+use crate::domain::proof::LifeId;
 use crate::domain::sample_page::{self, PageSample};
 use crate::domain::sandbox::Sandbox;
 use crate::domain::storage_meter::Reporter;
 use crate::domain::void::Void;
+use crate::store::shapes::KeptPage;
 use crate::store::{StoreError, Tx};
 
 /// Loads what a void names and changes; `None` where there is no such lease or sandbox. The account is locked.
@@ -49,7 +51,9 @@ pub async fn load(tx: &mut Tx, set: &mut WorkingSet, command: &VoidSample) -> Lo
 async fn read(tx: &mut Tx, sandbox: &Sandbox) -> Loaded<Evidence> {
     let life = (&sandbox.account, &sandbox.id, sandbox.life);
     let leases = tx.leases_of_life(life).await?;
-    let pages = tx.pages_of_life(life).await?;
+    let mut pages = tx.pages_of_life(life).await?;
+    let of = LifeId { sandbox: sandbox.id.clone(), life: sandbox.life };
+    pages.extend(tx.kept_pages(&sandbox.account, &[of]).await?.into_iter().map(KeptPage::into_page));
     let lives: BTreeSet<_> = [(sandbox.account.clone(), sandbox.id.clone(), sandbox.life)].into();
     let voids: Vec<Void> = tx.voids_of_lives(&lives).await?;
     let mut found = Evidence { sandbox: sandbox.clone(), samples: Vec::new(), voids };

@@ -59,6 +59,8 @@ pub struct WorkingSet {
     pub rules: Arc<Rules>,
     /// The earliest month that is not closed.
     pub open_month: Month,
+    /// The first month whose evidence is at hand: what is of an earlier one can't be judged any more.
+    pub evidence_from: Month,
     /// Accounts.
     pub accounts: BTreeMap<AccountId, Account>,
     /// Accounts that are only known to be there.
@@ -124,6 +126,7 @@ impl WorkingSet {
             asks_store: false,
             rules,
             open_month,
+            evidence_from: Month::FIRST,
             accounts: BTreeMap::new(),
             known_accounts: BTreeSet::new(),
             keys: BTreeMap::new(),

@@ -3,6 +3,7 @@
 
 mod annex;
 pub mod csv;
+pub mod evidence;
 pub mod focus;
 pub mod html;
 pub mod month;

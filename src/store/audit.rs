@@ -37,7 +37,7 @@ static LEASES: Statement = Statement::new(
 static PAGES: Statement = Statement::new(
     "pages of a life",
     "SELECT p.account_id, p.sandbox_id, p.life, p.lease_id, p.first_at, p.number, p.last_at, p.storage_first_at,
-        p.storage_last_at, p.bytes
+        p.storage_last_at, p.bytes, p.accepted_month
     FROM {rows account_id text, sandbox_id text, life int}
     {each sample_pages p: p.account_id = r.account_id AND p.sandbox_id = r.sandbox_id AND p.life = r.life}",
 );
@@ -114,9 +114,9 @@ impl Tx {
     }
 
     /// All draws of leases.
-    pub async fn draws_of_leases(&mut self, leases: &[Lease]) -> Answer<Vec<DrawRow>> {
+    pub async fn draws_of_leases(&mut self, account: &AccountId, leases: &[LeaseId]) -> Answer<Vec<DrawRow>> {
         let rows = Rows::of(leases, |rows, lease| {
-            rows.text(lease.account.as_str()).text(lease.id.as_str());
+            rows.text(account.as_str()).text(lease.as_str());
         });
         all(self.fetch_rows(&DRAWS, &rows, &[]).await?, |row| {
             Ok(DrawRow {

@@ -150,6 +150,8 @@ pub struct Changes {
     pub hours: BTreeMap<HourKey, HourTotals>,
     /// Additions to draws.
     pub draws: BTreeMap<DrawKey, DrawChange>,
+    /// Of the additions to draws, those of hours of closed months, by the month that bills them.
+    pub late_draws: BTreeMap<(DrawKey, Month), i64>,
     /// Additions to keys' days.
     pub key_days: BTreeMap<(AccountId, KeyId, Day), DayTotals>,
     /// Additions to accounts' days.

@@ -47,6 +47,11 @@ static DRAWS: Statement = Statement::new(
     "SELECT d.account_id, d.month, d.day, d.credit_id, d.drawn_micros FROM {rows account_id text}
     {each credit_draws d: d.account_id = r.account_id} ORDER BY r.ord, d.month, d.seq",
 );
+static DRAWS_BEFORE: Statement = Statement::new(
+    "credit draws before a month",
+    "SELECT d.account_id, d.month, d.day, d.credit_id, d.drawn_micros FROM credit_draws d
+    WHERE d.account_id = {text 1} AND d.month < {int 2} ORDER BY d.month, d.seq",
+);
 static DRAWS_OF_INVOICES: Statement = Statement::new(
     "credit draws of invoices",
     "SELECT d.account_id, d.month, d.day, d.credit_id, d.drawn_micros FROM {rows account_id text, month int}
@@ -57,7 +62,8 @@ static ADD_DRAWS: Statement = Statement::new(
     "INSERT INTO credit_draws ({columns}) SELECT {r.columns} FROM {rows account_id text, month int, seq int | day int,
         credit_id text, drawn_micros int} WHERE true ORDER BY r.ord",
 );
-pub(super) static STATEMENTS: &[&Statement] = &[&CREDITS, &LIST, &ADD, &DRAWS, &DRAWS_OF_INVOICES, &ADD_DRAWS];
+pub(super) static STATEMENTS: &[&Statement] =
+    &[&CREDITS, &LIST, &ADD, &DRAWS, &DRAWS_BEFORE, &DRAWS_OF_INVOICES, &ADD_DRAWS];
 
 fn credit(row: &mut Row) -> Answer<Credit> {
     Ok(Credit {
@@ -108,6 +114,13 @@ impl Tx {
     ) -> Answer<Vec<(Credit, Micros)>> {
         let values = [Value::text(of.as_str()), Value::text(after.unwrap_or_default()), Value::int(limit)];
         all(self.fetch(&LIST, &values).await?, |row| Ok((credit(row)?, row.micros()?)))
+    }
+
+    /// What an account's invoices of the months before one drew, in order.
+    pub async fn credit_draws_before(&mut self, account: &AccountId, month: Month) -> Answer<Vec<CreditDraw>> {
+        let values = [Value::text(account.as_str()), Value::int(month.index())];
+        let found = all(self.fetch(&DRAWS_BEFORE, &values).await?, draw)?;
+        Ok(found.into_iter().map(|(_, draw)| draw).collect())
     }
 
     /// What invoices drew, in order.

@@ -25,7 +25,14 @@ static ADD: Statement = Statement::new(
     WHERE true ORDER BY r.ord
     ON CONFLICT (account_id, lease_id, hour, grant_id) DO UPDATE SET drawn_ms = draws.drawn_ms + excluded.drawn_ms",
 );
-pub(super) static STATEMENTS: &[&Statement] = &[&BY_HOUR, &ADD];
+static ADD_LATE: Statement = Statement::new(
+    "add late draws",
+    "INSERT INTO late_draws ({columns}) SELECT {r.columns} FROM {rows account_id text, lease_id text, hour int,
+        grant_id text, billed_month int | drawn_ms int}
+    WHERE true ORDER BY r.ord ON CONFLICT (account_id, lease_id, hour, grant_id, billed_month)
+    DO UPDATE SET drawn_ms = late_draws.drawn_ms + excluded.drawn_ms",
+);
+pub(super) static STATEMENTS: &[&Statement] = &[&BY_HOUR, &ADD, &ADD_LATE];
 
 impl Tx {
     /// What leases' hours drew, by hour asked, then in the order in which they first drew.
@@ -51,6 +58,11 @@ impl Tx {
             rows.text(key.account.as_str()).text(key.lease.as_str()).int(key.hour.index()).text(key.grant.as_str());
             rows.int(change.added_ms).int(change.seq);
         });
-        self.write(&ADD, &rows).await.map(drop)
+        self.write(&ADD, &rows).await?;
+        let late = Rows::of(&changes.late_draws, |rows, ((key, billed), added_ms)| {
+            rows.text(key.account.as_str()).text(key.lease.as_str()).int(key.hour.index()).text(key.grant.as_str());
+            rows.int(billed.index()).int(*added_ms);
+        });
+        self.write(&ADD_LATE, &late).await.map(drop)
     }
 }

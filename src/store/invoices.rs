@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::id::{AccountId, GrantId, RateCardId};
-use crate::domain::invoice::{Invoice, InvoiceNumber, Item, Line, Status, Used};
+use crate::domain::invoice::{Digests, Invoice, InvoiceNumber, Item, Line, Status, Used};
 use crate::domain::money::{Micros, PriceMicros};
 use crate::domain::tax::Taxed;
 use crate::domain::time::{Day, Month, Timestamp};
@@ -46,7 +46,7 @@ static LAST: Statement = Statement::new(
 macro_rules! columns {
     () => {
         "i.account_id, i.month, i.number, i.name, i.list_micros, i.free_micros, i.credit_micros, i.tax_micros,
-        i.total_micros, i.finalized_at"
+        i.total_micros, i.finalized_at, i.evidence_sha256, i.terms_sha256"
     };
 }
 static ONE: Statement = Statement::new(
@@ -71,7 +71,8 @@ static LINES: Statement = Statement::new(
 static ADD: Statement = Statement::new(
     "add invoices",
     "INSERT INTO invoices ({columns}) SELECT {r.columns} FROM {rows account_id text, month int | number int, name text,
-        list_micros int, free_micros int, credit_micros int, tax_micros int, total_micros int, finalized_at int} WHERE true ORDER BY r.ord",
+        list_micros int, free_micros int, credit_micros int, tax_micros int, total_micros int, finalized_at int,
+        evidence_sha256 bytes, terms_sha256 bytes} WHERE true ORDER BY r.ord",
 );
 static ADD_LINES: Statement = Statement::new(
     "add invoice lines",
@@ -95,7 +96,9 @@ fn head(row: &mut Row) -> Answer<Invoice> {
     let total = row.micros()?;
     let status = Status::Final { number, at: row.time()? };
     let (lines, draws) = (Vec::new(), Vec::new());
-    Ok(Invoice { account, name, month, status, lines, draws, list, free, credit, tax, total })
+    let mut digest = || row.opt_bytes()?.map(|bytes| known(bytes.try_into().ok(), "a digest")).transpose();
+    let digests = digest()?.zip(digest()?).map(|(evidence, terms)| Digests { evidence, terms });
+    Ok(Invoice { account, name, month, status, lines, draws, list, free, credit, tax, total, digests })
 }
 
 fn line(row: &mut Row) -> Answer<((AccountId, Month), Line)> {
@@ -203,6 +206,9 @@ impl Tx {
             rows.text(invoice.account.as_str()).int(invoice.month.index()).int(number.count()).text(&invoice.name);
             rows.int(invoice.list.count()).int(invoice.free.count());
             rows.int(invoice.credit.count()).int(invoice.tax.count()).int(invoice.total.count()).int(Timestamp::ms(at));
+            let digests = invoice.digests.as_ref();
+            rows.opt_bytes(digests.map(|digests| &digests.evidence[..]));
+            rows.opt_bytes(digests.map(|digests| &digests.terms[..]));
             Ok(())
         })?;
         self.write(&ADD, &heads).await?;

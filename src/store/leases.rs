@@ -21,11 +21,11 @@ macro_rules! lease_columns {
     () => {
         "l.account_id, l.lease_id, l.key_id, l.sandbox_id, l.life, l.kind, l.vcpus, l.memory_mib, l.starts_at, l.ends_at,
         l.asked_starts_at, l.asked_timeout_ms, l.asked_max_cost_micros, l.asked_host_id, l.asked_replaces, l.created_at,
-        l.ended_at, l.end_reason, l.proven_until, l.host_id, l.is_open, l.settles_at, l.settled_at,
+        l.ended_at, l.end_reason, l.proven_until, l.end_month, l.host_id, l.is_open, l.settles_at, l.settled_at,
         l.last_at, l.last_epoch, l.last_cpu_usage_us, l.last_memory_mib, l.last_storage_mib,
         l.minute, l.minute_used_us, l.minute_run_ms,
         l.open_hour, l.run_ms, l.cpu_used_us, l.cpu_us, l.memory_mib_ms, l.storage_mib_ms, l.free_ms, l.free_cpu_us,
-        l.free_memory_mib_ms, l.page_bytes, l.page_next_number, l.voided_until"
+        l.free_memory_mib_ms, l.page_bytes, l.page_next_number, l.page_month, l.voided_until"
     };
 }
 pub(super) use lease_columns;
@@ -157,7 +157,7 @@ pub(super) fn lease(row: &mut Row) -> Answer<Lease> {
         settled_at: row.opt_time()?,
         meter: Meter { last: reading(row)?, open: open_minute(row)? },
         open_hour: open_hour(row)?,
-        page: OpenPage { bytes: row.bytes()?, next_number: row.int()? },
+        page: OpenPage { bytes: row.bytes()?, next_number: row.int()?, accepted_in: row.opt_month()? },
         voided_until: row.opt_time()?,
     })
 }
@@ -165,8 +165,8 @@ pub(super) fn lease(row: &mut Row) -> Answer<Lease> {
 fn end(row: &mut Row) -> Answer<Option<End>> {
     let at = row.opt_time()?;
     let reason = row.opt_text()?.map(|text| find(&REASONS, text, "an end's reason")).transpose()?;
-    let proven_until = row.opt_time()?;
-    at.map(|at| Ok(End { at, reason: known(reason, "an end's reason")?, proven_until })).transpose()
+    let (proven_until, told_in) = (row.opt_time()?, row.opt_month()?);
+    at.map(|at| Ok(End { at, reason: known(reason, "an end's reason")?, proven_until, told_in })).transpose()
 }
 
 fn reading(row: &mut Row) -> Answer<Option<Reading>> {

@@ -30,6 +30,11 @@ static SCRIPTS: &[Script] = &[
         postgres: include_str!("../../migrations/postgres/0004_corrections.sql"),
     },
     Script {
+        name: "0006_evidence_of_invoices",
+        sqlite: include_str!("../../migrations/sqlite/0006_evidence_of_invoices.sql"),
+        postgres: include_str!("../../migrations/postgres/0006_evidence_of_invoices.sql"),
+    },
+    Script {
         name: "0007_remote_write",
         sqlite: include_str!("../../migrations/sqlite/0007_remote_write.sql"),
         postgres: include_str!("../../migrations/postgres/0007_remote_write.sql"),

@@ -60,6 +60,7 @@ use tokio::sync::OnceCell;
 
 use crate::domain::time::{Month, Timestamp};
 
+mod archive;
 mod audit;
 mod billed;
 mod credits;
@@ -77,6 +78,7 @@ mod months;
 mod notes;
 mod pages;
 mod parts;
+mod proof;
 mod rate_cards;
 mod read;
 mod rejected;
@@ -230,6 +232,7 @@ impl Store {
 fn statements() -> impl Iterator<Item = &'static Statement> {
     let lists = [
         STATEMENTS,
+        archive::STATEMENTS,
         audit::STATEMENTS,
         billed::STATEMENTS,
         credits::STATEMENTS,
@@ -245,6 +248,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         notes::STATEMENTS,
         pages::STATEMENTS,
         parts::STATEMENTS,
+        proof::STATEMENTS,
         rate_cards::STATEMENTS,
         rejected::STATEMENTS,
         reports::STATEMENTS,
@@ -296,8 +300,12 @@ async fn within<T>(wait: Duration, answer: impl Future<Output = Answer<T>>) -> A
 }
 
 static OPEN_MONTH: Statement = Statement::new("open month", "SELECT open_month FROM watermark WHERE id = 1");
-static OPEN_MONTH_SHARED: Statement =
-    Statement::new("open month, held", "SELECT open_month FROM watermark WHERE id = 1 {lock_share}");
+/// Both watermarks: a batch holds them until it commits.
+static OPEN_MONTH_SHARED: Statement = Statement::new(
+    "open month, held",
+    "SELECT w.open_month, e.from_month FROM watermark w CROSS JOIN evidence_watermark e
+    WHERE w.id = 1 AND e.id = 1 {lock_share}",
+);
 static STATEMENTS: &[&Statement] = &[&OPEN_MONTH, &OPEN_MONTH_SHARED];
 
 impl Tx {
@@ -325,11 +333,18 @@ impl Tx {
 
     /// The earliest open month; held against being closed until the commit if `lock_share`.
     pub async fn open_month(&mut self, lock_share: bool) -> Answer<Month> {
-        let statement = if lock_share { &OPEN_MONTH_SHARED } else { &OPEN_MONTH };
-        let rows = self.fetch(statement, &[]).await?;
-        let first = rows.into_iter().next().ok_or_else(|| StoreError::corrupt("no watermark"))?;
-        let mut row = first;
+        if lock_share {
+            return self.hold_watermarks().await.map(|(open_month, _)| open_month);
+        }
+        let mut row = known_row(self.fetch(&OPEN_MONTH, &[]).await?)?;
         row.month()
+    }
+
+    /// The earliest open month and the first month whose evidence is at hand, both held against being moved until the
+    /// commit.
+    pub async fn hold_watermarks(&mut self) -> Answer<(Month, Month)> {
+        let mut row = known_row(self.fetch(&OPEN_MONTH_SHARED, &[]).await?)?;
+        Ok((row.month()?, row.month()?))
     }
 
     /// All rows of a statement without a row source.
@@ -382,6 +397,11 @@ impl Tx {
         }
         within(self.wait, self.connection.execute(statement, Some(rows), values)).await
     }
+}
+
+/// The one row of a watermark.
+fn known_row(rows: Vec<Row>) -> Answer<Row> {
+    rows.into_iter().next().ok_or_else(|| StoreError::corrupt("no watermark"))
 }
 
 /// Reads every row with the same reader.

@@ -7,19 +7,31 @@ use std::collections::BTreeMap;
 
 use crate::domain::id::LeaseId;
 use crate::domain::sample_page::ClosedPage;
-use crate::domain::time::Timestamp;
+use crate::domain::time::{Month, Timestamp};
 
 use super::changes::{Changes, PageOwner};
 use super::dialect::Row;
 use super::read::known;
-use super::shapes::{OwnedPage, PageProbe};
+use super::shapes::{KeptPage, OwnedPage, PageProbe};
 use super::statement::Statement;
 use super::{Answer, Rows, Tx, all};
 
 /// No lease: at rest.
 const AT_REST: &str = "";
 /// Longest time that a page spans, in milliseconds: it lies in one UTC hour.
-const PAGE_MS_MAX: i64 = 3_600_000;
+pub(super) const PAGE_MS_MAX: i64 = 3_600_000;
+
+/// Pages of one life that begin in `(low, high]`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageRange<'a> {
+    pub(super) account: &'a str,
+    pub(super) sandbox: &'a str,
+    pub(super) life: i64,
+    /// Of this lease; `None`: all that carry storage.
+    pub(super) lease: Option<&'a str>,
+    pub(super) low: i64,
+    pub(super) high: i64,
+}
 
 macro_rules! owner {
     ($alias:literal) => {
@@ -88,7 +100,7 @@ static BETWEEN: Statement = Statement::new(
     "pages",
     concat!(
         "SELECT p.account_id, p.sandbox_id, p.life, p.lease_id, p.first_at, p.number, p.last_at, p.storage_first_at,
-        p.storage_last_at, p.bytes
+        p.storage_last_at, p.bytes, p.accepted_month
         FROM {rows account_id text, sandbox_id text, life int, lease_id text, storage int, low int, high int}
         {each sample_pages p: ",
         owner!("p"),
@@ -99,7 +111,8 @@ static BETWEEN: Statement = Statement::new(
 static ADD: Statement = Statement::new(
     "add pages",
     "INSERT INTO sample_pages ({columns}) SELECT {r.columns} FROM {rows account_id text, sandbox_id text, life int,
-        first_at int, lease_id text, number int | last_at int, storage_first_at int, storage_last_at int, bytes bytes}
+        first_at int, lease_id text, number int | last_at int, storage_first_at int, storage_last_at int, bytes bytes,
+        accepted_month int}
     WHERE true ORDER BY r.ord",
 );
 pub(super) static STATEMENTS: &[&Statement] = &[&LEASE_BOUNDS, &STORAGE_BOUNDS, &BETWEEN, &ADD];
@@ -115,14 +128,15 @@ pub(super) fn page(row: &mut Row) -> Answer<OwnedPage> {
     let (from, to) = (row.opt_time()?, row.opt_time()?);
     let last = |from| known(to, "a page's last report").map(|to| (from, to));
     let storage_span = from.map(last).transpose()?;
-    Ok((owner, ClosedPage { number, first_at, last_at, storage_span, bytes: row.bytes()? }))
+    let (bytes, accepted_in) = (row.bytes()?, row.opt_month()?);
+    Ok((owner, ClosedPage { number, first_at, last_at, storage_span, bytes, accepted_in }))
 }
 
 impl Tx {
     /// The closed pages around late samples, each once, by owner, first instant and number. What is in open pages is
     /// in the rows of leases and sandboxes.
     pub async fn pages_around(&mut self, probes: &[PageProbe]) -> Answer<Vec<OwnedPage>> {
-        let mut between = Rows::default();
+        let mut ranges = Vec::new();
         for (storage, statement) in [(false, &LEASE_BOUNDS), (true, &STORAGE_BOUNDS)] {
             let asked: Vec<&PageProbe> = probes.iter().filter(|probe| probe.storage == storage).collect();
             let rows = Rows::of(&asked, |rows, probe| {
@@ -137,14 +151,32 @@ impl Tx {
             })?;
             for (place, low, high) in bounds {
                 let probe = known(asked.get(place), "a row's place")?;
-                between.text(probe.owner.account.as_str()).text(probe.owner.sandbox.as_str()).int(probe.owner.life);
-                // Reports at rest are part of every storage probe: they all carry storage.
-                between.text(lease_text(&probe.owner)).flag(storage);
-                between.int(low.map_or(-1, |low| low.saturating_sub(PAGE_MS_MAX)));
-                between.int(high.unwrap_or(Timestamp::MAX.ms()));
-                between.end();
+                ranges.push(PageRange {
+                    account: probe.owner.account.as_str(),
+                    sandbox: probe.owner.sandbox.as_str(),
+                    life: probe.owner.life,
+                    lease: (!storage).then(|| lease_text(&probe.owner)),
+                    low: low.map_or(-1, |low| low.saturating_sub(PAGE_MS_MAX)),
+                    high: high.unwrap_or(Timestamp::MAX.ms()),
+                });
             }
         }
+        let mut found = self.pages_between(&ranges).await?;
+        // Where older evidence is archived, the samples that were kept of it stand in for it.
+        let owners = Rows::of(probes, |rows, probe| {
+            rows.text(probe.owner.account.as_str()).text(probe.owner.sandbox.as_str()).int(probe.owner.life);
+        });
+        found.extend(self.kept_pages_of(&owners).await?.into_iter().map(KeptPage::into_page));
+        Ok(found)
+    }
+
+    /// The pages in ranges, each once, by owner, first instant and number.
+    pub(super) async fn pages_between(&mut self, ranges: &[PageRange<'_>]) -> Answer<Vec<OwnedPage>> {
+        let between = Rows::of(ranges, |rows, range| {
+            rows.text(range.account).text(range.sandbox).int(range.life);
+            // Reports at rest are part of every range of storage: they all carry storage.
+            rows.text(range.lease.unwrap_or(AT_REST)).flag(range.lease.is_none()).int(range.low).int(range.high);
+        });
         let found = all(self.fetch_rows(&BETWEEN, &between, &[]).await?, page)?;
         let once: BTreeMap<_, _> =
             found.into_iter().map(|(owner, page)| ((owner, page.first_at, page.number), page)).collect();
@@ -158,6 +190,7 @@ impl Tx {
             rows.text(lease_text(owner)).int(page.number).int(page.last_at.ms());
             rows.opt_int(page.storage_span.map(|(first, _)| first.ms()));
             rows.opt_int(page.storage_span.map(|(_, last)| last.ms())).bytes(&page.bytes);
+            rows.opt_int(page.accepted_in.map(Month::index));
         });
         self.write(&ADD, &rows).await.map(drop)
     }

@@ -103,6 +103,11 @@ impl Row {
     }
 
     /// An amount, or NULL.
+    /// A month, or NULL.
+    pub(super) fn opt_month(&mut self) -> Answer<Option<Month>> {
+        self.opt_int()?.map(|index| known(Month::from_index(index), "a month")).transpose()
+    }
+
     pub(super) fn opt_micros(&mut self) -> Answer<Option<Micros>> {
         self.opt_int()?.map(|micros| known(Micros::new(micros), "an amount")).transpose()
     }

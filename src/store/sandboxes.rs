@@ -4,7 +4,7 @@ use crate::domain::id::{AccountId, KeyId, LeaseId, SandboxId};
 use crate::domain::sample_page::OpenPage;
 use crate::domain::sandbox::{LatestLease, Sandbox};
 use crate::domain::storage_meter::{Reporter, StorageHour, StorageMeter, StoragePoint};
-use crate::domain::time::{Hour, Timestamp};
+use crate::domain::time::{Hour, Month, Timestamp};
 
 use super::changes::Changes;
 use super::dialect::Row;
@@ -14,10 +14,10 @@ use super::{Answer, Rows, Tx, all};
 
 macro_rules! sandbox_columns {
     () => {
-        "s.account_id, s.sandbox_id, s.life, s.first_key_id, s.created_at, s.deleted_at,
+        "s.account_id, s.sandbox_id, s.life, s.first_key_id, s.created_at, s.deleted_at, s.deleted_month,
         s.latest_lease_id, s.latest_key_id, s.latest_starts_at,
         s.storage_at, s.storage_mib, s.storage_lease_id, s.storage_lease_starts_at,
-        s.storage_hour, s.storage_hour_key_id, s.storage_hour_mib_ms, s.page_bytes, s.page_next_number,
+        s.storage_hour, s.storage_hour_key_id, s.storage_hour_mib_ms, s.page_bytes, s.page_next_number, s.page_month,
         s.voided_until"
     };
 }
@@ -52,10 +52,10 @@ static LIVES: Statement = Statement::new(
 static SAVE: Statement = Statement::new(
     "save sandboxes",
     "INSERT INTO sandboxes ({columns}) SELECT {r.columns} FROM {rows account_id text, sandbox_id text, life int |
-        first_key_id text, created_at int, deleted_at int, latest_lease_id text, latest_key_id text,
+        first_key_id text, created_at int, deleted_at int, deleted_month int, latest_lease_id text, latest_key_id text,
         latest_starts_at int, storage_at int, storage_mib int, storage_lease_id text, storage_lease_starts_at int,
         storage_hour int, storage_hour_key_id text, storage_hour_mib_ms int, page_bytes bytes, page_next_number int,
-        voided_until int}
+        page_month int, voided_until int}
     WHERE true ORDER BY r.ord ON CONFLICT (account_id, sandbox_id, life) DO UPDATE SET {set}",
 );
 pub(super) static STATEMENTS: &[&Statement] = &[&LOCK, &LIVES, &SAVE];
@@ -69,9 +69,10 @@ pub(super) fn sandbox(row: &mut Row) -> Answer<Sandbox> {
         first_key: row.id()?,
         created_at: row.time()?,
         deleted_at: row.opt_time()?,
+        deleted_in: row.opt_month()?,
         latest: latest(row)?,
         storage: StorageMeter { last: point(row)?, open_hour: open_hour(row)? },
-        page: OpenPage { bytes: row.bytes()?, next_number: row.int()? },
+        page: OpenPage { bytes: row.bytes()?, next_number: row.int()?, accepted_in: row.opt_month()? },
         voided_until: row.opt_time()?,
     })
 }
@@ -118,7 +119,7 @@ fn from_rows(from: &[(AccountId, SandboxId, Timestamp)]) -> Rows<'_> {
 fn write<'a>(rows: &mut Rows<'a>, sandbox: &'a Sandbox) -> Answer<()> {
     rows.text(sandbox.account.as_str()).text(sandbox.id.as_str()).int(sandbox.life);
     rows.text(sandbox.first_key.as_str()).int(sandbox.created_at.ms());
-    rows.opt_int(sandbox.deleted_at.map(Timestamp::ms));
+    rows.opt_int(sandbox.deleted_at.map(Timestamp::ms)).opt_int(sandbox.deleted_in.map(Month::index));
     let latest = sandbox.latest.as_ref();
     rows.opt_text(latest.map(|lease| lease.id.as_str())).opt_text(latest.map(|lease| lease.key.as_str()));
     rows.opt_int(latest.map(|lease| lease.starts_at.ms()));
@@ -133,7 +134,7 @@ fn write<'a>(rows: &mut Rows<'a>, sandbox: &'a Sandbox) -> Answer<()> {
     rows.opt_int(hour.map(|open| Hour::index(open.hour))).opt_text(hour.map(|open| open.key.as_str()));
     rows.opt_int(hour.map(|open| narrow(open.mib_ms)).transpose()?);
     rows.bytes(&sandbox.page.bytes).int(sandbox.page.next_number);
-    rows.opt_int(sandbox.voided_until.map(Timestamp::ms));
+    rows.opt_int(sandbox.page.accepted_in.map(Month::index)).opt_int(sandbox.voided_until.map(Timestamp::ms));
     Ok(())
 }
 

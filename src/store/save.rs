@@ -5,7 +5,7 @@ use crate::domain::lease::{HourTotals, Lease};
 use crate::domain::meter::Meter;
 use crate::domain::money::Micros;
 use crate::domain::sample_page::OpenPage;
-use crate::domain::time::{Hour, Minute, Timestamp};
+use crate::domain::time::{Hour, Minute, Month, Timestamp};
 use crate::domain::units::MebiBytes;
 
 use super::changes::Changes;
@@ -16,11 +16,11 @@ use super::{Answer, Rows, StoreError, Tx};
 /// What of a lease changes after its admission.
 macro_rules! mutable {
     () => {
-        "ends_at int, ended_at int, end_reason text, proven_until int, effective_end int, host_id text, is_open int,
+        "ends_at int, ended_at int, end_reason text, proven_until int, end_month int, effective_end int, host_id text, is_open int,
         settles_at int, settled_at int, last_at int, last_epoch int, last_cpu_usage_us int, last_memory_mib int,
         last_storage_mib int, minute int, minute_used_us int, minute_run_ms int, open_hour int, run_ms int,
         cpu_used_us int, cpu_us int, memory_mib_ms int, storage_mib_ms int, free_ms int, free_cpu_us int,
-        free_memory_mib_ms int, page_bytes bytes, page_next_number int, voided_until int"
+        free_memory_mib_ms int, page_bytes bytes, page_next_number int, page_month int, voided_until int"
     };
 }
 
@@ -150,7 +150,8 @@ fn write_mutable<'a>(rows: &mut Rows<'a>, lease: &'a Lease) -> Answer<()> {
     let end = lease.end;
     rows.int(lease.window.end.ms()).opt_int(end.map(|end| end.at.ms()));
     rows.opt_text(end.map(|end| reason_text(end.reason)));
-    rows.opt_int(end.and_then(|end| end.proven_until).map(Timestamp::ms)).int(lease.effective_end().ms());
+    rows.opt_int(end.and_then(|end| end.proven_until).map(Timestamp::ms));
+    rows.opt_int(end.and_then(|end| end.told_in).map(Month::index)).int(lease.effective_end().ms());
     rows.opt_text(lease.host.as_ref().map(HostId::as_str)).flag(lease.open).int(lease.settles_at.ms());
     rows.opt_int(lease.settled_at.map(Timestamp::ms));
     let last = lease.meter.last;
@@ -162,6 +163,7 @@ fn write_mutable<'a>(rows: &mut Rows<'a>, lease: &'a Lease) -> Answer<()> {
     rows.opt_int(minute.map(|open| Minute::index(open.minute))).opt_int(minute.map(|open| open.used_us));
     rows.opt_int(minute.map(|open| open.run_ms)).opt_int(lease.open_hour.map(|open| Hour::index(open.hour)));
     rows.hour_totals(&lease.open_hour.map_or_else(HourTotals::default, |open| open.totals))?;
-    rows.bytes(&lease.page.bytes).int(lease.page.next_number).opt_int(lease.voided_until.map(Timestamp::ms));
+    rows.bytes(&lease.page.bytes).int(lease.page.next_number).opt_int(lease.page.accepted_in.map(Month::index));
+    rows.opt_int(lease.voided_until.map(Timestamp::ms));
     Ok(())
 }

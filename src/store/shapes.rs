@@ -2,9 +2,10 @@
 
 use crate::domain::id::{AccountId, GrantId, HostId, KeyId, LeaseId, SandboxId, TokenId};
 use crate::domain::lease::HourTotals;
+use crate::domain::proof::LifeId;
 use crate::domain::sample_page::ClosedPage;
 use crate::domain::set_aside::Door;
-use crate::domain::time::{Day, Hour, Month, Timestamp};
+use crate::domain::time::{Day, Hour, Month, Span, Timestamp};
 
 use super::changes::PageOwner;
 
@@ -216,6 +217,54 @@ pub struct BilledRow {
     pub sandbox: Option<SandboxId>,
     /// The sum.
     pub totals: HourTotals,
+}
+
+/// What one month billed of a lease's usage (`lease: None`: a life's storage) of a day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BilledPart {
+    /// The life of the sandbox.
+    pub of: LifeId,
+    /// The lease.
+    pub lease: Option<LeaseId>,
+    /// The day of use.
+    pub day: Day,
+    /// The month that billed it.
+    pub billed: Month,
+    /// How much.
+    pub totals: HourTotals,
+}
+
+/// Asks for the pages of a lease (`None`: those of a life that carry storage) in a span, which is on UTC hours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageSpan {
+    /// The life.
+    pub of: LifeId,
+    /// The lease.
+    pub lease: Option<LeaseId>,
+    /// The span.
+    pub span: Span,
+}
+
+/// A sample that was kept when the evidence that it is of was archived, as a page of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptPage {
+    /// Whose.
+    pub owner: PageOwner,
+    /// When.
+    pub at: Timestamp,
+    /// The earliest open month when it was accepted.
+    pub accepted_in: Option<Month>,
+    /// The page.
+    pub bytes: Vec<u8>,
+}
+
+impl KeptPage {
+    /// As any other page; numbers tell kept ones from none.
+    #[must_use]
+    pub fn into_page(self) -> OwnedPage {
+        let Self { owner, at, accepted_in, bytes } = self;
+        (owner, ClosedPage { number: -1, first_at: at, last_at: at, storage_span: None, bytes, accepted_in })
+    }
 }
 
 /// Where a page of hours ended: the next one begins after it.

@@ -39,6 +39,12 @@ pub struct LedgerCounts {
     pub refused: u64,
     /// Net cost that late samples added, in microdollars: billed, but beyond what was held for it.
     pub late_micros: i64,
+    /// Accounts that the daily job has computed again from their evidence.
+    pub verified_accounts: u64,
+    /// Figures that it found to differ.
+    pub verified_differences: u64,
+    /// When it last ended, in seconds since 1970; 0 when it has not.
+    pub verified_at_seconds: i64,
     /// Net cost that rate cards added which were not known at admission, in microdollars.
     pub repriced_micros: i64,
     /// Running leases whose samples have stopped, as last counted.
@@ -54,6 +60,9 @@ struct LedgerMetrics {
     admitted: IntCounter,
     refused: IntCounter,
     late_micros: IntGauge,
+    verified_accounts: IntCounter,
+    verified_differences: IntCounter,
+    verified_at_seconds: IntGauge,
     repriced_micros: IntGauge,
     stale_leases: IntGauge,
     unbilled_ms: IntCounterVec,
@@ -66,6 +75,12 @@ impl LedgerMetrics {
             admitted: IntCounter::new("runtab_ledger_leases_total", "Leases admitted.")?,
             refused: IntCounter::new("runtab_ledger_refusals_total", "Requests that the gate refused.")?,
             late_micros: IntGauge::new("runtab_late_micros", "Net cost that late samples added, in microdollars.")?,
+            verified_accounts: IntCounter::new("runtab_verify_accounts_total", "Accounts computed from evidence.")?,
+            verified_differences: IntCounter::new("runtab_verify_differences_total", "Figures that differ from it.")?,
+            verified_at_seconds: IntGauge::new(
+                "runtab_verify_last_run_timestamp_seconds",
+                "When the daily verification last ended; 0: it has not.",
+            )?,
             repriced_micros: IntGauge::new(
                 "runtab_repriced_micros",
                 "Net cost that rate cards added after admission, in microdollars.",
@@ -80,12 +95,17 @@ impl LedgerMetrics {
     }
 
     fn show(&self, counts: LedgerCounts) {
-        for (counter, count) in
-            [(&self.batches, counts.batches), (&self.admitted, counts.admitted), (&self.refused, counts.refused)]
-        {
+        for (counter, count) in [
+            (&self.batches, counts.batches),
+            (&self.admitted, counts.admitted),
+            (&self.refused, counts.refused),
+            (&self.verified_accounts, counts.verified_accounts),
+            (&self.verified_differences, counts.verified_differences),
+        ] {
             counter.inc_by(count.saturating_sub(counter.get()));
         }
         self.late_micros.set(counts.late_micros);
+        self.verified_at_seconds.set(counts.verified_at_seconds);
         self.repriced_micros.set(counts.repriced_micros);
         self.stale_leases.set(counts.stale_leases);
         for (cause, ms) in counts.unbilled_ms.into_iter().filter(|(cause, _)| !cause.is_empty()) {
@@ -138,9 +158,11 @@ impl Metrics {
 
     fn register_ledger(&self) -> Result<(), prometheus::Error> {
         let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        for counter in [&ledger.batches, &ledger.admitted, &ledger.refused] {
+        let counters = [&ledger.batches, &ledger.admitted, &ledger.refused];
+        for counter in counters.into_iter().chain([&ledger.verified_accounts, &ledger.verified_differences]) {
             self.register(counter.clone())?;
         }
+        self.register(ledger.verified_at_seconds.clone())?;
         self.register(ledger.late_micros.clone())?;
         self.register(ledger.repriced_micros.clone())?;
         self.register(ledger.stale_leases.clone())?;

@@ -5,7 +5,8 @@ use utoipa::ToSchema;
 
 use super::note::InvoiceLife;
 use super::schema::{
-    DayText, Decimal, Id, MicrosCount, MonthText, PriceCount, Quantity, SignedMicrosCount, TaxRateBps, TimeText,
+    DayText, Decimal, DigestText, Id, MicrosCount, MonthText, PriceCount, Quantity, SignedMicrosCount, TaxRateBps,
+    TimeText,
 };
 use super::time::{show_day, show_month, show_time};
 use crate::domain::Overflow;
@@ -15,6 +16,7 @@ use crate::domain::invoice::{self, Status, Used, decimal};
 use crate::domain::money::PriceMicros;
 use crate::ledger::close::ClosedMonth;
 use crate::ledger::notes::Afterlife;
+use crate::report::evidence::tree::hex;
 
 /// Whether an invoice can still change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -170,6 +172,13 @@ pub struct Invoice {
     /// The total, rounded half up to cents.
     #[schema(value_type = MicrosCount)]
     pub amount_due_cents: i64,
+    /// SHA-256 of the evidence that a final invoice was made from; null for a draft, and for invoices made before
+    /// there were digests.
+    #[schema(value_type = Option<DigestText>, required = true)]
+    pub evidence_digest: Option<String>,
+    /// SHA-256 of the rate cards and grants in it.
+    #[schema(value_type = Option<DigestText>, required = true)]
+    pub terms_digest: Option<String>,
     /// What became of it after it was final; absent while nothing has. The rest never changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -199,6 +208,8 @@ impl Invoice {
             credit_draws: invoice.draws.iter().map(CreditDraw::from).collect(),
             total_micros: invoice.total.count(),
             amount_due_cents: invoice.due_cents(),
+            evidence_digest: invoice.digests.map(|digests| hex(&digests.evidence)),
+            terms_digest: invoice.digests.map(|digests| hex(&digests.terms)),
             life: None,
         })
     }

@@ -6,6 +6,7 @@
 pub mod account;
 pub mod balance;
 pub mod cost;
+pub mod evidence;
 pub mod grant;
 pub mod invoice;
 pub mod key;
@@ -14,6 +15,7 @@ pub mod month_report;
 pub mod note;
 pub mod page;
 pub mod problem;
+pub mod proof;
 pub mod rate_card;
 pub mod reader;
 pub mod rejected;

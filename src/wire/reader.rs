@@ -62,6 +62,9 @@ pub fn document(body: &[u8]) -> Result<Value<'_, 'static>, NotJson> {
     Ok(Value { text: raw.get(), path: Path::Root })
 }
 
+/// Characters of an unknown field's name that a refusal repeats.
+const NAME_SHOWN: usize = 100;
+
 /// A text without the character that no database takes, and a length in characters.
 pub fn plain_text(text: &str, chars_max: usize) -> bool {
     text.chars().count() <= chars_max && !text.contains('\0')
@@ -121,6 +124,12 @@ impl<'a> Value<'a, '_> {
         let value =
             move |(index, raw): (usize, &'a RawValue)| Value { text: raw.get(), path: Path::Index(path, index) };
         Ok(items.into_iter().enumerate().map(value))
+    }
+
+    /// Whether it is an array of nothing, written without blanks.
+    #[must_use]
+    pub fn is_empty_array(&self) -> bool {
+        self.text == "[]"
     }
 
     /// Says that it is not the array that it must be.
@@ -270,7 +279,7 @@ impl<'a, const N: usize> Visitor<'a> for &mut Fields<'a, N> {
                 None => "is not a field of this object",
             };
             map.next_value::<IgnoredAny>()?;
-            self.fault.get_or_insert((name.into_owned(), fault));
+            self.fault.get_or_insert((name.chars().take(NAME_SHOWN).collect(), fault));
         }
         Ok(())
     }

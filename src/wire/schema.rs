@@ -29,8 +29,13 @@ pub const TIMEOUT_SECONDS_MAX: i64 = LEASE_MS_MAX / 1_000;
 /// Most leases of one request.
 pub const LEASES_MAX: usize = REQUEST_LEASES_MAX;
 
-const ID_PATTERN: &str = "^[A-Za-z0-9._:-]{1,64}$";
+const ID_PATTERN: &str = concat!(
+    "^([A-Za-z0-9_:-][A-Za-z0-9._:-]{0,63}|",
+    "\\.[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,62}|",
+    "\\.\\.[A-Za-z0-9._:-]{1,62})$"
+);
 const PLAIN_PATTERN: &str = "^[^\\u0000]*$";
+const DIGEST_PATTERN: &str = "^[0-9a-f]{64}$";
 const QUANTITY_PATTERN: &str = "^-?[0-9]{1,39}$";
 const DECIMAL_PATTERN: &str = "^-?[0-9]{1,39}\\.[0-9]{12}$";
 const MONTH_PATTERN: &str = "^(19[7-9][0-9]|[2-9][0-9]{3})-(0[1-9]|1[0-2])$";
@@ -97,6 +102,8 @@ text_schemas! {
     HourText, HOUR_PATTERN, Some(64), "An RFC 3339 time on the boundary of an hour.", "2026-11-01T00:00:00Z";
     /// A quantity in a unit for people.
     Decimal, DECIMAL_PATTERN, Some(53), "A decimal number of 12 digits after the point.", "12.345678901234";
+    /// A SHA-256.
+    DigestText, DIGEST_PATTERN, Some(64), "A SHA-256 in hexadecimal.", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     /// A quantity.
     Quantity, QUANTITY_PATTERN, Some(40), "A whole number as a decimal string: it may pass 2^53.", "3600000";
 }

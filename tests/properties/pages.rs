@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use runtab::domain::sample::COUNTER_MAX;
 use runtab::domain::sample_page::{OpenPage, PAGE_SAMPLES_MAX, PageError, PageSample, decode, encode};
+use runtab::domain::time::Month;
 use runtab::domain::units::{MEBIBYTES_MAX, MebiBytes};
 
 use crate::world::ts;
@@ -32,9 +33,9 @@ proptest! {
         let mut open = OpenPage::default();
         let mut pages = Vec::new();
         for sample in &samples {
-            pages.extend(open.push(*sample).unwrap());
+            pages.extend(open.push(*sample, Month::FIRST).unwrap());
         }
-        prop_assert!(samples.first().is_none_or(|first| open.clone().push(*first) == Err(PageError::OutOfOrder)));
+        prop_assert!(samples.first().is_none_or(|first| open.clone().push(*first, Month::FIRST) == Err(PageError::OutOfOrder)));
         pages.extend(open.close().unwrap());
         prop_assert!(open.close().unwrap().is_none());
         let mut back = Vec::new();
@@ -85,7 +86,7 @@ fn a_typical_sample_takes_at_most_nine_bytes() {
         let storage = MebiBytes::new(812 + index / 10);
         let cpu = Some((1_793_534_000_000, index * 5_123_456));
         let sample = PageSample { at: ts(1_793_534_400_000 + index * 10_003), cpu, memory, storage };
-        assert!(open.push(sample).unwrap().is_none());
+        assert!(open.push(sample, Month::FIRST).unwrap().is_none());
     }
     assert!(open.bytes.len() <= 64 * 9, "{} bytes", open.bytes.len());
 }
@@ -99,11 +100,11 @@ fn a_late_sample_makes_a_page_of_its_own_and_takes_the_next_number() {
         storage: MebiBytes::new(0),
     };
     let mut open = OpenPage::default();
-    open.push(sample(10)).unwrap();
-    let late = open.late(sample(5));
+    open.push(sample(10), Month::FIRST).unwrap();
+    let late = open.late(sample(5), Month::FIRST);
     assert_eq!((late.number, decode(&late.bytes).unwrap()), (0, vec![sample(5)]));
     assert_eq!(late.storage_span, Some((sample(5).at, sample(5).at)));
-    open.push(sample(20)).unwrap();
+    open.push(sample(20), Month::FIRST).unwrap();
     let closed = open.close().unwrap().unwrap();
     assert_eq!((closed.number, open.next_number), (1, 2));
     assert_eq!(decode(&closed.bytes).unwrap(), [sample(10), sample(20)]);

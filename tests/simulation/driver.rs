@@ -29,6 +29,14 @@ pub(crate) enum Kind {
     Orderly,
     /// No limits; all its samples are sent again to another ledger in another order.
     Replayed,
+    /// A year of months that are closed, some days after their end; everything else as in any history.
+    Year,
+}
+
+impl Kind {
+    pub(crate) fn is_any(self) -> bool {
+        matches!(self, Self::Any | Self::Year)
+    }
 }
 
 /// What was done, for doing it again with the samples apart.
@@ -74,7 +82,7 @@ pub(crate) fn list() -> Card {
 }
 
 pub(crate) async fn open(clock: &Clock, welcome_ms: i64) -> Ledger {
-    let store = Store::open("sqlite::memory:", Options::default()).await.unwrap();
+    let store = Store::open("sqlite::memory:", Options { wait_ms_max: 120_000, ..Options::default() }).await.unwrap();
     store.migrate().await.unwrap();
     let cover = FreeCover {
         vcpus: Vcpus::new(COVER.0).unwrap(),
@@ -112,6 +120,11 @@ impl Driver {
             verbose: std::env::var_os("RUNTAB_SIM_VERBOSE").is_some(),
         };
         driver.make_customers(welcome).await;
+        if kind == Kind::Year {
+            driver.year(steps).await;
+            driver.ledger.close().await;
+            return;
+        }
         for step in 0..steps {
             driver.step().await;
             if step % 16 == 15 {
@@ -178,8 +191,8 @@ impl Driver {
         }
     }
 
-    async fn step(&mut self) {
-        let orderly = self.kind != Kind::Any;
+    pub(crate) async fn step(&mut self) {
+        let orderly = !self.kind.is_any();
         match self.rng.within(0, 99) {
             18..36 => self.admit().await,
             36..38 => self.concurrent().await,
@@ -212,6 +225,7 @@ impl Driver {
     fn pass_time(&mut self) {
         let to_midnight = DAY - self.now % DAY;
         let by = match self.rng.within(0, 19) {
+            0..4 if self.kind == Kind::Year => self.rng.within(HOUR, DAY),
             0..4 => self.rng.within(1, 10 * SECOND),
             4..7 => MINUTE - self.now % MINUTE,
             7..12 => self.rng.within(MINUTE, 10 * MINUTE),
@@ -268,7 +282,7 @@ impl Driver {
         let owner = self.any_account();
         let key = if self.rng.chance(98) { self.any_key(&owner) } else { "nobody".to_owned() };
         let mut asked = self.asked(&owner);
-        if self.kind != Kind::Any {
+        if !self.kind.is_any() {
             for one in &mut asked {
                 one.host = None;
             }
@@ -388,7 +402,7 @@ impl Driver {
         }
         let reasons: &[EndReason] = match self.kind {
             Kind::Replayed => &[EndReason::Stop, EndReason::Pause, EndReason::Delete],
-            Kind::Any | Kind::Orderly => &[
+            Kind::Any | Kind::Orderly | Kind::Year => &[
                 EndReason::Stop,
                 EndReason::Stop,
                 EndReason::Pause,
@@ -419,7 +433,7 @@ impl Driver {
 
     async fn move_lease(&mut self) {
         let owner = self.any_account();
-        let Some(lease) = self.any_lease(&owner).filter(|_| self.kind == Kind::Any) else { return };
+        let Some(lease) = self.any_lease(&owner).filter(|_| self.kind.is_any()) else { return };
         let host = format!("h{}", self.rng.within(1, 2));
         self.say(|| format!("move {owner} {lease} {host}"));
         for _ in 0..2 {

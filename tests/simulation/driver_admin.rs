@@ -34,7 +34,7 @@ impl Driver {
         }
         match self.rng.within(0, 9) {
             0..4 => None,
-            4 if self.kind == Kind::Any && self.rng.chance(20) => Some(0),
+            4 if self.kind.is_any() && self.rng.chance(20) => Some(0),
             5 | 6 => Some(self.rng.within(1_000, 200_000)),
             _ => Some(self.rng.within(100_000, 3_000_000)),
         }

@@ -52,14 +52,14 @@ impl Driver {
         seen.sort_by_key(|(at, _)| *at);
         let count = if self.rng.chance(8) { self.rng.within(20, 90) } else { self.rng.within(1, 5) };
         for _ in 0..count {
-            let wild = self.kind == Kind::Any && self.rng.chance(10);
+            let wild = self.kind.is_any() && self.rng.chance(10);
             let next = if wild { Some(self.wild(&lease, &seen)) } else { self.next(&lease, &seen) };
             let Some((at, reading)) = next else { break };
             if !wild {
                 seen.push((at, reading));
                 seen.sort_by_key(|(at, _)| *at);
             }
-            let wrong = self.kind == Kind::Any && self.rng.chance(1);
+            let wrong = self.kind.is_any() && self.rng.chance(1);
             let sandbox = if wrong { "s-other".to_owned() } else { lease.sandbox.clone() };
             batch.push(Sent { account: owner.to_owned(), sandbox, lease: Some(id.to_owned()), at, reading });
         }
@@ -165,7 +165,7 @@ impl Driver {
 
     /// Sends a batch twice. The auditor takes it sandbox by sandbox in the order of time, as the ledger does.
     pub(crate) async fn send_samples(&mut self, batch: Vec<Sent>) {
-        let host = (self.kind == Kind::Any && self.rng.chance(40)).then(|| format!("h{}", self.rng.within(1, 2)));
+        let host = (self.kind.is_any() && self.rng.chance(40)).then(|| format!("h{}", self.rng.within(1, 2)));
         for _ in 0..2 {
             let mut order: Vec<usize> = (0..batch.len()).collect();
             order.sort_by_key(|index| {

@@ -19,6 +19,7 @@ mod driver_admin;
 mod driver_samples;
 mod found;
 mod model;
+mod months;
 #[path = "../properties/naive_storage.rs"]
 mod naive_storage;
 mod replayed;
@@ -28,7 +29,7 @@ mod tables;
 
 use driver::{Driver, Kind};
 
-/// Seeds of each kind in a normal run: about 40 s in all on one core, unoptimised.
+/// Seeds of each kind in a normal run: about a minute in all on one core, unoptimised.
 const SEEDS: u64 = 8;
 /// Steps of a history.
 const STEPS: u64 = 220;
@@ -69,6 +70,11 @@ fn any_history_is_the_auditors() {
 #[test]
 fn in_an_orderly_history_no_limit_is_ever_passed() {
     histories(Kind::Orderly);
+}
+
+#[test]
+fn the_invoices_of_a_year_tile_it_and_each_is_what_its_evidence_makes() {
+    histories(Kind::Year);
 }
 
 #[test]

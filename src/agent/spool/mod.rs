@@ -258,6 +258,11 @@ fn one_member(members: Vec<u8>, count: u64) -> io::Result<Vec<u8>> {
 
 /// The rows of a request's body, in its order; an error when it is no gzip or longer than `bytes_max` when inflated.
 pub fn lines(body: &[u8], bytes_max: u64) -> io::Result<Vec<String>> {
+    Ok(text(body, bytes_max)?.lines().map(str::to_owned).collect())
+}
+
+/// The same as one text, a row a line: for many rows it takes less memory.
+pub fn text(body: &[u8], bytes_max: u64) -> io::Result<String> {
     use std::io::Read as _;
     let mut text = String::new();
     let mut decoder = flate2::read::MultiGzDecoder::new(body).take(bytes_max.saturating_add(1));
@@ -265,7 +270,7 @@ pub fn lines(body: &[u8], bytes_max: u64) -> io::Result<Vec<String>> {
     if u64::try_from(text.len()).unwrap_or(u64::MAX) > bytes_max {
         return Err(io::Error::other("the rows are longer than they may be"));
     }
-    Ok(text.lines().map(str::to_owned).collect())
+    Ok(text)
 }
 
 /// Where the spool and its companions are under the state directory.

@@ -71,6 +71,8 @@ impl<'a> Scenario<'a> {
         ledger: &Ledger,
         clock: Clock,
     ) -> anyhow::Result<Self> {
+        // Somebody else in this process may have chosen it already, which is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let http = Client::builder().timeout(Duration::from_secs(10)).no_proxy().build()?;
         let host = Role::Host(HostId::parse("demo-host")?);
         let admin = token::create(ledger, Role::Admin, "demo".to_owned()).await?;

@@ -3,6 +3,7 @@
 pub(super) mod accounts;
 pub(super) mod costs;
 pub(super) mod dashboard;
+pub(super) mod evidence;
 mod focus;
 pub(super) mod grants;
 pub(super) mod invoices;

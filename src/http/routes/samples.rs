@@ -10,7 +10,8 @@ use crate::domain::sample::Sample;
 use crate::domain::set_aside::{ASIDE_CHARS_MAX, Door, SetAside, cut};
 use crate::http::Shared;
 use crate::http::auth::Reporter;
-use crate::http::extract::{NoQuery, media_type, read_body};
+use crate::http::encoding::read_packed;
+use crate::http::extract::{NoQuery, media_type};
 use crate::http::problem::{Answer, Failure};
 use crate::ingest::ndjson::{BadBatch, Rows, read_array, read_lines};
 use crate::ledger::aside::Keep;
@@ -34,7 +35,7 @@ pub(in crate::http) async fn ingest(
     State(state): State<Shared>,
     request: Request,
 ) -> Answer {
-    let read = match media_type(request.headers()) {
+    let read = match media_type(request.headers()).as_deref() {
         Some("application/json") => read_array,
         Some("application/x-ndjson") => read_lines,
         Some(_) | None => {
@@ -42,7 +43,7 @@ pub(in crate::http) async fn ingest(
             return Err(Failure::new(Code::UnsupportedMediaType, detail));
         }
     };
-    let body = read_body(request, state.settings.samples_bytes_max).await?;
+    let body = read_packed(request, state.settings.samples_bytes_max).await?;
     let rows = read(&body)?;
     drop(body);
     let Rows { samples, indices, rejected } = rows;

@@ -136,7 +136,7 @@ impl WorkingSet {
     fn replacement(&self, before: Lease, at: Timestamp) -> Applied<Replacement> {
         let proven_until = before.settled_at.is_none().then_some(at);
         let mut after = before.clone();
-        after.end = Some(End { at, reason: EndReason::Replaced, proven_until });
+        after.end = Some(End { at, reason: EndReason::Replaced, proven_until, told_in: Some(self.open_month) });
         let prices = self.prices(&before.account);
         let around = self.readings_of(&before);
         let (meter, change) = before.meter.move_end(&before.terms(&prices), &after.terms(&prices), &around)?;
@@ -283,6 +283,7 @@ impl WorkingSet {
                 first_key: lease.key.clone(),
                 created_at: lease.starts_at,
                 deleted_at: None,
+                deleted_in: None,
                 latest: None,
                 storage: StorageMeter::default(),
                 page: OpenPage::default(),

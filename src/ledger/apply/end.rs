@@ -2,7 +2,8 @@
 //!
 //! A later end than the recorded one changes nothing; an earlier one corrects. The first end of a lease is always
 //! taken. `cancel` ends where the lease started; `host_lost` at its last sample, and proves nothing. An end that is told
-//! after the lease has settled proves nothing either, but can shorten.
+//! after the lease has settled proves nothing either, but can shorten. An end before samples whose evidence is
+//! archived is refused: what it takes back can't be worked out any more.
 
 use super::super::command::{CommandError, ConflictCode, EndLease, MoveLease};
 use super::super::working_set::WorkingSet;
@@ -65,8 +66,16 @@ impl WorkingSet {
     fn new_end(&self, lease: &Lease, at: Timestamp, reason: EndReason) -> Applied<Option<End>> {
         let proves = lease.settled_at.is_none() && reason != EndReason::HostLost;
         let told = proves.then_some(at);
+        let beyond = lease.meter.last.is_some_and(|last| last.at > at);
+        if self.is_archived(at) && beyond && lease.end.is_none_or(|known| at < known.at) {
+            return Err(CommandError::Conflict {
+                code: ConflictCode::MonthClosed,
+                detail: "samples lie after that end, and the evidence of its month is archived".to_owned(),
+                lease: Some(lease.id.clone()),
+            });
+        }
         match lease.end {
-            None => Ok(Some(End { at, reason, proven_until: told })),
+            None => Ok(Some(End { at, reason, proven_until: told, told_in: Some(self.open_month) })),
             Some(known) if at >= known.at => Ok(None),
             Some(_) if at < self.open_month.span().start => Err(CommandError::Conflict {
                 code: ConflictCode::MonthClosed,
@@ -74,7 +83,8 @@ impl WorkingSet {
                 lease: Some(lease.id.clone()),
             }),
             Some(known) => {
-                Ok(Some(End { at, reason, proven_until: told.or(known.proven_until.map(|until| until.min(at))) }))
+                let proven_until = told.or(known.proven_until.map(|until| until.min(at)));
+                Ok(Some(End { at, reason, proven_until, told_in: known.told_in }))
             }
         }
     }

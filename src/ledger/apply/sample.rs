@@ -11,6 +11,7 @@ use crate::domain::sample::{Reading, RejectCode, Sample, Seen, StorageReport};
 use crate::domain::sample_page::PageSample;
 use crate::domain::sandbox::Sandbox;
 use crate::domain::storage_meter::{Reporter, StoragePoint};
+use crate::domain::time::Timestamp;
 use crate::store::changes::PageOwner;
 
 type Judged = Result<SampleOutcome, Fault>;
@@ -74,7 +75,7 @@ impl WorkingSet {
         Ok((before, after, same))
     }
 
-    /// `wrong_host`, `future`, `outside_lease`.
+    /// `wrong_host`, `future`, `outside_lease`, `archived`.
     fn refused_outright(&self, lease: &Lease, host: Option<&HostId>, reading: &Reading) -> Option<RejectCode> {
         let wrong_host = host.is_some_and(|host| lease.host.as_ref().is_some_and(|other| other != host));
         let early = reading.at < lease.window.start.near(CLOCK_TOLERANCE_MS.saturating_neg());
@@ -85,9 +86,16 @@ impl WorkingSet {
             Some(RejectCode::Future)
         } else if early || late {
             Some(RejectCode::OutsideLease)
+        } else if self.is_archived(reading.at) {
+            Some(RejectCode::Archived)
         } else {
             None
         }
+    }
+
+    /// Whether the evidence around an instant is no longer at hand.
+    pub(super) fn is_archived(&self, at: Timestamp) -> bool {
+        at.month() < self.evidence_from
     }
 
     /// Counts an accepted reading and keeps it as evidence.
@@ -127,9 +135,10 @@ impl WorkingSet {
     fn keep_evidence(&mut self, lease: &mut Lease, reading: Reading, in_order: bool) -> Result<(), Fault> {
         let sample = PageSample::from(reading);
         let owner = page_owner(lease);
+        let month = self.open_month;
         // What was voided stays in its place: the open page may have it.
         let fits = in_order && lease.open && is_after_voids(lease, &reading);
-        let page = if fits { lease.page.push(sample)? } else { Some(lease.page.late(sample)) };
+        let page = if fits { lease.page.push(sample, month)? } else { Some(lease.page.late(sample, month)) };
         self.changes.pages.extend(page.map(|page| (owner, page)));
         if let Some(readings) = self.readings.get_mut(&(lease.account.clone(), lease.id.clone())) {
             let place = readings.partition_point(|other| other.at < reading.at);
@@ -158,6 +167,8 @@ impl WorkingSet {
             return Ok(SampleOutcome::Rejected(RejectCode::Future));
         } else if early || late {
             return Ok(SampleOutcome::Rejected(RejectCode::OutsideLease));
+        } else if self.is_archived(report.at) {
+            return Ok(SampleOutcome::Rejected(RejectCode::Archived));
         } else if same.is_some() {
             return Ok(SampleOutcome::Rejected(RejectCode::Conflict));
         }
@@ -200,7 +211,8 @@ impl WorkingSet {
         let last = sandbox.page.samples()?.last().map(|last| last.at);
         let sample = PageSample::from(report);
         let in_order = last.is_none_or(|last| last < report.at);
-        let page = if in_order { sandbox.page.push(sample)? } else { Some(sandbox.page.late(sample)) };
+        let month = self.open_month;
+        let page = if in_order { sandbox.page.push(sample, month)? } else { Some(sandbox.page.late(sample, month)) };
         self.changes.pages.extend(page.map(|page| (owner, page)));
         let key = ((sandbox.account.clone(), sandbox.id.clone()), sandbox.life);
         let point = StoragePoint { at: report.at, storage: report.storage, by: Reporter::AtRest };

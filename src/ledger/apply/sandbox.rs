@@ -42,6 +42,7 @@ impl WorkingSet {
             first_key: command.key.clone(),
             created_at: self.now,
             deleted_at: None,
+            deleted_in: None,
             latest: None,
             storage: StorageMeter::default(),
             page: OpenPage::default(),
@@ -78,6 +79,7 @@ impl WorkingSet {
         let mut sandbox = known.clone();
         let change = self.storage_to_deletion(&sandbox, at)?;
         sandbox.deleted_at = Some(at);
+        sandbox.deleted_in = Some(self.open_month);
         self.close_storage_hour(&mut sandbox)?;
         self.post_storage(&mut sandbox, &change)?;
         self.put_sandbox(sandbox);

@@ -1,6 +1,6 @@
 //! Voiding a sample: what it added is taken back, as the evidence without it says; late where its month is closed.
 
-use super::super::command::{CommandError, Made, Target, VoidSample};
+use super::super::command::{CommandError, ConflictCode, Made, Target, VoidSample};
 use super::super::working_set::WorkingSet;
 use super::{Applied, id_conflict};
 use crate::domain::id::LeaseId;
@@ -95,6 +95,13 @@ impl WorkingSet {
         let (by, sample) = evidence.samples.iter().find(is_it).ok_or(CommandError::NotFound("sample"))?;
         if evidence.is_voided(by, command.at) {
             return Err(id_conflict("this sample is voided already"));
+        }
+        if self.is_archived(command.at) {
+            return Err(CommandError::Conflict {
+                code: ConflictCode::MonthClosed,
+                detail: "the evidence of this month is archived".to_owned(),
+                lease,
+            });
         }
         if let Some(lease) = &lease {
             self.void_reading(evidence, lease, command.at)?;

@@ -47,7 +47,7 @@ fn priced(book: &PriceBook, day: Day, totals: HourTotals) -> Result<Priced, Stor
 }
 
 impl Ledger {
-    async fn snapshot(&self) -> Answer<Tx> {
+    pub(super) async fn snapshot(&self) -> Answer<Tx> {
         self.engine.store.read().await.map_err(told)
     }
 
@@ -66,7 +66,7 @@ impl Ledger {
     }
 
     /// The price book of an account.
-    async fn book(&self, tx: &mut Tx, account: &AccountId) -> Result<Arc<PriceBook>, StoreError> {
+    pub(super) async fn book(&self, tx: &mut Tx, account: &AccountId) -> Result<Arc<PriceBook>, StoreError> {
         let entries = tx.rate_card_entries(&[account.clone()].into()).await?;
         Ok(Arc::new(PriceBook::new(self.engine.rules.list.clone(), account, &entries)))
     }

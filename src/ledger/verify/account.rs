@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::compare::{Differences, lease_hour};
 use super::{Difference, Verified};
 use crate::domain::credit::{Credit, CreditBook};
+use crate::domain::curve;
 use crate::domain::customer::Account;
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{GrantId, KeyId, LeaseId, SandboxId};
@@ -13,15 +14,16 @@ use crate::domain::lease::{HourTotals, Lease};
 use crate::domain::limits::DayTotals;
 use crate::domain::meter;
 use crate::domain::money::Micros;
+use crate::domain::proof::LifeId;
 use crate::domain::rate_card::PriceBook;
 use crate::domain::sample::Reading;
 use crate::domain::sample_page::{self, PageSample};
 use crate::domain::sandbox::Sandbox;
 use crate::domain::storage_meter::{self, Holders, Reporter, StoragePoint};
-use crate::domain::time::{Day, Hour, Month, Timestamp};
+use crate::domain::time::{Day, Hour, Month, Span, Timestamp};
 use crate::domain::usage::Usage;
 use crate::ledger::queries::invoices::{BilledDays, billed_days};
-use crate::store::shapes::{Bucket, DrawRow, Group, UsageQuery};
+use crate::store::shapes::{Bucket, DrawRow, Group, KeptPage, UsageQuery};
 use crate::store::{StoreError, Tx};
 
 /// Lives of sandboxes read in one statement.
@@ -32,10 +34,12 @@ const ROWS_MAX: i64 = 100_000;
 /// The check of one account.
 pub(super) struct Check<'a> {
     account: &'a Account,
-    book: &'a PriceBook,
+    pub(super) book: &'a PriceBook,
     month: Option<Month>,
-    sum: &'a mut Verified,
-    differences: Differences,
+    /// The first month whose evidence is at hand.
+    evidence_from: Month,
+    pub(super) sum: &'a mut Verified,
+    pub(super) differences: Differences,
     grants: BTreeMap<GrantId, Grant>,
     /// Samples that count no more: by sandbox, life, lease and instant.
     voids: BTreeSet<(SandboxId, i64, Option<LeaseId>, Timestamp)>,
@@ -73,11 +77,18 @@ impl Evidence {
 }
 
 impl<'a> Check<'a> {
-    pub(super) fn new(account: &'a Account, book: &'a PriceBook, month: Option<Month>, sum: &'a mut Verified) -> Self {
+    pub(super) fn new(
+        account: &'a Account,
+        book: &'a PriceBook,
+        month: Option<Month>,
+        evidence_from: Month,
+        sum: &'a mut Verified,
+    ) -> Self {
         Self {
             account,
             book,
             month,
+            evidence_from,
             sum,
             differences: Differences::new(account.id.clone()),
             grants: BTreeMap::new(),
@@ -97,6 +108,20 @@ impl<'a> Check<'a> {
 
     fn covers(&self, month: Month) -> bool {
         self.month.is_none_or(|only| only == month)
+    }
+
+    /// Whether an hour is to be compared: it is asked for, and its evidence is at hand. Counts those whose is not.
+    fn compares(&mut self, hour: Hour) -> bool {
+        let month = hour.start().month();
+        if !self.covers(month) {
+            return false;
+        }
+        if month < self.evidence_from {
+            self.sum.unchecked = self.sum.unchecked.saturating_add(1);
+            return false;
+        }
+        self.sum.rows = self.sum.rows.saturating_add(1);
+        true
     }
 
     fn span(&self) -> (Day, Day) {
@@ -132,9 +157,14 @@ impl<'a> Check<'a> {
     async fn life(&mut self, tx: &mut Tx, sandbox: &Sandbox) -> Result<(), StoreError> {
         let life = (&sandbox.account, &sandbox.id, sandbox.life);
         let leases = tx.leases_of_life(life).await?;
-        let pages = tx.pages_of_life(life).await?;
+        let mut pages = tx.pages_of_life(life).await?;
+        if self.evidence_from > Month::FIRST {
+            let of = LifeId { sandbox: sandbox.id.clone(), life: sandbox.life };
+            pages.extend(tx.kept_pages(&sandbox.account, &[of]).await?.into_iter().map(KeptPage::into_page));
+        }
         let hours = tx.hours_of_life(life).await?;
-        let draws = tx.draws_of_leases(&leases).await?;
+        let ids: Vec<LeaseId> = leases.iter().map(|lease| lease.id.clone()).collect();
+        let draws = tx.draws_of_leases(&sandbox.account, &ids).await?;
         let evidence = self.evidence(sandbox, &leases, pages)?;
         let mut kept: BTreeMap<(Option<LeaseId>, Hour, KeyId), HourTotals> = BTreeMap::new();
         for (hour, key, lease, totals) in hours {
@@ -162,7 +192,7 @@ impl<'a> Check<'a> {
         }
         self.storage(sandbox, &leases, evidence.reports, &mut kept)?;
         for ((lease, hour, key), totals) in kept {
-            if self.covers(hour.start().month()) {
+            if self.compares(hour) {
                 let row = lease_hour(&sandbox.id, lease.as_ref(), &key, hour);
                 self.differences.totals(&row, totals, HourTotals::default());
             }
@@ -219,7 +249,13 @@ impl<'a> Check<'a> {
         kept: &mut BTreeMap<(Option<LeaseId>, Hour, KeyId), HourTotals>,
         drawn: &[&DrawRow],
     ) -> Result<(), StoreError> {
-        let (_, usage) = meter::replay(&lease.terms(self.book), readings)?;
+        let terms = lease.terms(self.book);
+        let usage = if self.evidence_from == Month::FIRST {
+            meter::replay(&terms, readings)?.1
+        } else {
+            let at_hand = Span { start: self.evidence_from.span().start, end: Timestamp::MAX };
+            curve::evaluate_within(&terms, readings, at_hand)?
+        };
         let usage: BTreeMap<Hour, Usage> = usage.iter().collect();
         let mut drawn_ms: BTreeMap<Hour, i64> = BTreeMap::new();
         for draw in drawn {
@@ -234,14 +270,16 @@ impl<'a> Check<'a> {
             let free =
                 if free_ms > 0 && usage.run_ms > 0 { usage.compute_part(free_ms, usage.run_ms)? } else { Usage::ZERO };
             let totals = HourTotals { usage, free_ms, free };
+            if hour.start().month() < self.evidence_from {
+                continue;
+            }
             if free_ms < usage.run_ms {
                 let start = self.lacking.entry(hour.day()).or_insert(hour.start());
                 *start = (*start).max(hour.start());
             }
             self.count(&lease.key, hour.day(), totals.net()?, Usage::ZERO)?;
             let found = kept.remove(&(Some(lease.id.clone()), hour, lease.key.clone())).unwrap_or_default();
-            if self.covers(hour.start().month()) {
-                self.sum.rows = self.sum.rows.saturating_add(1);
+            if self.compares(hour) {
                 self.differences.totals(&lease_hour(&lease.sandbox, Some(&lease.id), &lease.key, hour), found, totals);
             }
         }
@@ -275,11 +313,13 @@ impl<'a> Check<'a> {
         let holders = Holders { first: sandbox.first_key.clone(), changes };
         let points = storage_meter::counting(reports);
         for ((hour, key), mib_ms) in storage_meter::evaluate(&points, sandbox.deleted_at, &holders)? {
+            if hour.start().month() < self.evidence_from {
+                continue;
+            }
             let usage = Usage { storage_mib_ms: mib_ms, ..Usage::ZERO };
             self.count(&key, hour.day(), usage, Usage::ZERO)?;
             let found = kept.remove(&(None, hour, key.clone())).unwrap_or_default();
-            if self.covers(hour.start().month()) {
-                self.sum.rows = self.sum.rows.saturating_add(1);
+            if self.compares(hour) {
                 let row = lease_hour(&sandbox.id, None, &key, hour);
                 self.differences.totals(&row, found, HourTotals { usage, ..HourTotals::default() });
             }
@@ -313,6 +353,7 @@ impl<'a> Check<'a> {
 
     async fn counters(&mut self, tx: &mut Tx) -> Result<(), StoreError> {
         let (from, to) = self.span();
+        let from = from.max(self.evidence_from.first_day());
         let mut kept: BTreeMap<(KeyId, Day), DayTotals> =
             tx.all_key_days(&self.account.id, from, to).await?.into_iter().collect();
         let mut all: BTreeMap<Day, DayTotals> = BTreeMap::new();
@@ -382,7 +423,9 @@ impl<'a> Check<'a> {
                 let head = Head { account, name, month: kept.month, carried_over, credits, tax };
                 let computed = Invoice::draft(head, &days.unwrap_or_default(), self.book)?;
                 self.sum.rows = self.sum.rows.saturating_add(1);
-                self.differences.invoice(&kept, &computed);
+                if !self.differences.invoice(&kept, &computed) {
+                    self.proof(tx, &kept, carried_over).await?;
+                }
             }
             credits.note(&kept.draws)?;
             carried_over = kept.carried_forward()?;

@@ -3,7 +3,7 @@
 use super::Difference;
 use crate::domain::credit::CreditDraw;
 use crate::domain::id::{AccountId, KeyId, LeaseId, SandboxId};
-use crate::domain::invoice::{Invoice, Line};
+use crate::domain::invoice::{Digests, Invoice, Line};
 use crate::domain::lease::HourTotals;
 use crate::domain::limits::DayTotals;
 use crate::domain::time::Hour;
@@ -95,8 +95,22 @@ impl Differences {
         self.all(table, row, reserved_columns(kept.reserved), reserved_columns(computed.reserved));
     }
 
-    /// A final invoice.
-    pub(super) fn invoice(&mut self, kept: &Invoice, computed: &Invoice) {
+    /// The digests of a final invoice; their first 64 bits are shown.
+    pub(super) fn digests(&mut self, kept: &Invoice, found: Digests, computed: Digests) {
+        let number = kept.number().map(|number| number.to_string()).unwrap_or_default();
+        let row = format!("invoice {number}");
+        let bits =
+            |digest: [u8; 32]| digest.first_chunk::<8>().map_or(0, |bytes| i128::from(u64::from_be_bytes(*bytes)));
+        let columns =
+            [("evidence_digest", found.evidence, computed.evidence), ("terms_digest", found.terms, computed.terms)];
+        for (column, found, computed) in columns {
+            self.figure("invoices", &row, column, bits(found), bits(computed));
+        }
+    }
+
+    /// A final invoice; whether it differs.
+    pub(super) fn invoice(&mut self, kept: &Invoice, computed: &Invoice) -> bool {
+        let before = self.found.len();
         let number = kept.number().map(|number| number.to_string()).unwrap_or_default();
         let heads = |invoice: &Invoice| {
             let lines = i128::try_from(invoice.lines.len()).unwrap_or(i128::MAX);
@@ -124,6 +138,7 @@ impl Differences {
             let of = |draw: Option<&CreditDraw>| draw.map(|draw| (draw.day, draw.credit.clone()));
             self.figure("credit_draws", &row, "credit", i128::from(of(found) != of(right)), 0);
         }
+        self.found.len() > before
     }
 }
 

@@ -1,8 +1,8 @@
 //! FOCUS, the `FinOps` Open Cost and Usage Specification: a month's bills as rows that cost tools read, CSV or Parquet.
 //!
 //! The columns are those of version 1.2 that apply here and those of 1.4 that can be filled (docs/FOCUS.md). Rows come
-//! in pages, bytes are taken in pieces: a file of any size needs the memory of a page. In order: [`column`](self) tables,
-//! [`Row`], and the [`FocusFile`] that they are written to.
+//! in pages, bytes are taken in pieces: a file of any size needs the memory of a page. In order: `rows`, `columns`, and the
+//! [`FocusFile`] that they are written to.
 
 mod columns;
 #[cfg(feature = "parquet")]

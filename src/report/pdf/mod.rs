@@ -1,7 +1,7 @@
 //! An invoice as PDF/A-2b, for paper and for archives: the same invoice gives the same bytes, on any machine.
 //!
-//! Reading order: [`text`] (lines of glyphs), [`paper`] (pages of marks), [`table`], [`layout`] (what an invoice looks
-//! like), [`write`](mod@write) (bytes). Layout is in whole hundredths of a point; only the last step has floating point.
+//! Reading order: `text` (lines of glyphs), `paper` (pages of marks), `table`, `layout` (what an invoice looks
+//! like), `write` (bytes). Layout is in whole hundredths of a point; only the last step has floating point.
 
 mod fonts;
 mod layout;

@@ -64,6 +64,11 @@ impl Row {
         self.next()
     }
 
+    /// The next value, bytes or NULL.
+    pub(in super::super) fn opt_bytes(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.next()
+    }
+
     /// The next value, bytes.
     pub(in super::super) fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
         self.next()

@@ -1,8 +1,5 @@
 //! Cases of samples, through the agent: what it reads, keeps and sends makes the same bill as samples that are right.
 
-use serde_json::Value;
-
-use super::faults::FaultProxy;
 use super::rig::{Rig, document};
 use crate::harness::{Backend, Engine, HOUR_S, Time, done, int, lease, made, on_each_backend, quantity, time, with};
 
@@ -21,22 +18,18 @@ on_each_backend!(
     s14_an_end_told_late,
     s16_a_counter_that_goes_on_over_a_wake,
     s17_the_end_and_the_last_reading_race,
-    r5_an_agent_killed_again_and_again,
-    a_host_that_boots,
-    storage_of_a_running_and_a_resting_sandbox,
-    a_spool_that_is_full,
 );
 
-fn noon() -> Time {
+pub(super) fn noon() -> Time {
     time("2026-11-10T12:00:00Z")
 }
 
-fn at(seconds: i64) -> Time {
+pub(super) fn at(seconds: i64) -> Time {
     noon().plus_s(seconds)
 }
 
 /// An engine whose clock is an hour later than the leases that it admitted: a lease of each name with these vCPUs and GiB.
-async fn engine(backend: Backend, names: &[&str], vcpus: i64, gib: i64) -> Engine {
+pub(super) async fn engine(backend: Backend, names: &[&str], vcpus: i64, gib: i64) -> Engine {
     let engine = Engine::with_customer(backend, noon()).await;
     for name in names {
         made(engine.admin.admit("acme", "ci", &[lease(name, name, vcpus, gib * 1_024, HOUR_S)]).await);
@@ -45,26 +38,26 @@ async fn engine(backend: Backend, names: &[&str], vcpus: i64, gib: i64) -> Engin
     engine
 }
 
-fn agent(engine: &Engine, host: &str) -> Rig {
+pub(super) fn agent(engine: &Engine, host: &str) -> Rig {
     Rig::start(engine.admin.base(), &engine.host_token(host), noon())
 }
 
 /// A sandbox begins to run at noon under the lease of its name.
-fn begin(rig: &mut Rig, name: &str) {
+pub(super) fn begin(rig: &mut Rig, name: &str) {
     rig.world.set_s(name, 0);
     rig.write(&document(name, Some((name, noon()))));
     rig.read_at(noon());
 }
 
 /// It said so much at these seconds: (seconds, CPU seconds).
-fn run(rig: &mut Rig, name: &str, readings: &[(i64, i64)]) {
+pub(super) fn run(rig: &mut Rig, name: &str, readings: &[(i64, i64)]) {
     for (seconds, cpu_s) in readings {
         rig.world.set_s(name, *cpu_s);
         rig.read_at(at(*seconds));
     }
 }
 
-async fn figures(engine: &Engine, name: &str) -> (i128, i128, i128) {
+pub(super) async fn figures(engine: &Engine, name: &str) -> (i128, i128, i128) {
     let bill = engine.admin.lease("acme", name).await;
     (quantity(&bill, "cpu_used_us"), quantity(&bill, "cpu_us"), quantity(&bill, "run_ms"))
 }
@@ -414,95 +407,4 @@ async fn s17_the_end_and_the_last_reading_race(backend: Backend) {
     }
     assert_eq!(bills[0], bills[1]);
     assert_eq!(figures(&engine, "end-first").await, (270_000_000, 270_000_000, 500_000));
-}
-
-/// Killed at every moment: before and after a reading, before and after a request, with the answer lost.
-async fn r5_an_agent_killed_again_and_again(backend: Backend) {
-    let engine = engine(backend, &["l"], 1, 1).await;
-    let proxy = FaultProxy::before(engine.admin.base(), 5, 2).await;
-    let mut rig = agent(&engine, "h-1");
-    proxy.url.clone_into(&mut rig.server);
-    begin(&mut rig, "l");
-    for step in 1..=60 {
-        rig.world.set_s("l", step * 30);
-        if step % 2 == 0 {
-            rig.restart();
-        }
-        rig.read_at(at(step * 60));
-        if step % 3 == 0 {
-            rig.restart();
-        }
-        rig.push_once().await;
-        if step % 5 == 0 {
-            rig.restart();
-        }
-    }
-    proxy.heal();
-    rig.push_all().await;
-    assert_eq!(figures(&engine, "l").await, (1_800_000_000, 1_800_000_000, 3_600_000));
-    assert_eq!(rig.set_aside(), Vec::<String>::new());
-    engine.assert_verified();
-}
-
-async fn a_host_that_boots(backend: Backend) {
-    let engine = engine(backend, &["l"], 2, 1).await;
-    let mut rig = agent(&engine, "h-1");
-    begin(&mut rig, "l");
-    run(&mut rig, "l", &[(300, 200)]);
-    rig.reboot();
-    // The supervisor starts it again under the same lease; even the number of the group is the same.
-    run(&mut rig, "l", &[(600, 250), (900, 300)]);
-    rig.push_all().await;
-    assert_eq!((figures(&engine, "l").await.0, rig.set_aside()), (500_000_000, Vec::new()));
-}
-
-async fn storage_of_a_running_and_a_resting_sandbox(backend: Backend) {
-    let engine = engine(backend, &["s"], 1, 1).await;
-    let mut rig = agent(&engine, "h-1");
-    rig.world.set_disk_mib(100);
-    begin(&mut rig, "s");
-    rig.world.set_disk_mib(300);
-    run(&mut rig, "s", &[(1_800, 0)]);
-    rig.write(&document("s", None));
-    rig.world.set_disk_mib(200);
-    rig.read_at(at(1_860));
-    rig.read_at(at(3_600));
-    rig.push_all().await;
-    let month = done(engine.admin.get("/v1/accounts/acme/sandboxes/s").await);
-    let expected = 100 * 1_800_000 + 300 * 60_000 + 200 * 1_740_000;
-    assert_eq!(quantity(&month["month"], "storage_mib_ms"), i128::from(expected), "{month}");
-    let sandbox: Value = engine.admin.sandbox("acme", "s").await;
-    assert_eq!(int(&sandbox, "storage_mib"), 200);
-}
-
-/// Nothing is dropped when the spool is full: the latest reading of each lease waits, sampling slows, and all is counted.
-async fn a_spool_that_is_full(backend: Backend) {
-    let engine = engine(backend, &["l"], 1, 1).await;
-    let mut rig = Rig::with_spool(engine.admin.base(), &engine.host_token("h-1"), noon(), 65_536);
-    begin(&mut rig, "l");
-    let mut second = 0;
-    let mut waits = Vec::new();
-    // A reading a second, until the spool has taken none for a while.
-    while rig.metric("runtab_agent_samples_thinned_total") < 60 {
-        second += 1;
-        assert!(second < 3_500, "it never filled");
-        run(&mut rig, "l", &[(second, second / 2)]);
-        waits.push(rig.until_round());
-    }
-    assert!(rig.metric("runtab_agent_spool_bytes") <= 65_536);
-    assert_eq!((rig.metric("runtab_agent_samples_unwritten"), rig.metric("runtab_agent_slowed")), (1, 3));
-    assert!(waits[0] <= 10_000 && waits.last().is_some_and(|wait| *wait > 10_000), "{waits:?}");
-    let unanswered = rig.unanswered_rows();
-    rig.push_all().await;
-    assert_eq!(
-        rig.metric("runtab_agent_samples_answered_total{outcome=\"accepted\"}"),
-        i64::try_from(unanswered).unwrap()
-    );
-    // What was answered makes room, oldest first, and what waited is written.
-    second += 1;
-    run(&mut rig, "l", &[(second, second / 2)]);
-    assert_eq!((rig.metric("runtab_agent_samples_unwritten"), rig.metric("runtab_agent_slowed")), (0, 0));
-    rig.push_all().await;
-    let (used, _, run_ms) = figures(&engine, "l").await;
-    assert_eq!((used, run_ms), (i128::from(second / 2) * 1_000_000, i128::from(second) * 1_000));
 }

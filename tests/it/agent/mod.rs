@@ -3,6 +3,7 @@
 
 mod cases;
 mod cgroups;
+mod failures;
 mod faults;
 mod process;
 mod rig;

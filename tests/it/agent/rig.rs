@@ -117,6 +117,16 @@ impl Rig {
         self.open();
     }
 
+    /// What is remembered of counters now.
+    pub(crate) fn state(&self) -> String {
+        std::fs::read_to_string(self.path("state").join("state.json")).expect("a state")
+    }
+
+    /// Puts another in its place.
+    pub(crate) fn set_state(&self, state: &str) {
+        std::fs::write(self.path("state").join("state.json"), state).expect("a state");
+    }
+
     /// The host boots: every counter is another one.
     pub(crate) fn reboot(&mut self) {
         self.boot += 1;

@@ -20,6 +20,7 @@ mod months;
 mod notes;
 mod paging;
 mod problems;
+mod proof;
 mod quotes;
 mod reads;
 mod report;

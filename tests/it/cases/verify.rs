@@ -10,7 +10,7 @@ on_each_backend!(a_busy_account_agrees, every_change_is_found);
 
 /// A little of everything: free hours that run out in the middle of an hour, late and repeated samples, storage, a
 /// resize, ends of all kinds, limits, a new card, a closed month, and leases that run on.
-async fn furnished(backend: Backend) -> Engine {
+pub(super) async fn furnished(backend: Backend) -> Engine {
     let engine = Engine::with_customer(backend, time("2026-10-30T20:00:00Z")).await;
     let (api, start) = (&engine.admin, engine.now());
     made(api.key("acme", "other", Some(50_000_000)).await);

@@ -1,18 +1,20 @@
 //! The runs: undisturbed, killed, and asked to stop.
 
+use runtab::wire::proof::check;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::fleet::{Fleet, kills};
 use super::history::{ACCOUNTS, Ask, account, history, start};
 use crate::harness::{
-    Answer, Api, Backend, HOUR_S, Process, create_token, done, dump_tables, int, made, on_each_backend, shape,
+    Answer, Api, Backend, HOUR_S, Process, create_token, done, dump_tables, int, made, on_each_backend, shape, time,
 };
 
 on_each_backend!(r5_sigkill_at_random_moments, r5_sigterm_finishes_what_it_accepted);
 
 /// Tables whose rows must be the same, whatever commits they came in.
-const TABLES: [&str; 6] = ["usage_hours", "draws", "key_days", "account_days", "grants", "lease_extensions"];
+const TABLES: [&str; 8] =
+    ["usage_hours", "draws", "key_days", "account_days", "grants", "lease_extensions", "invoices", "invoice_lines"];
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
@@ -61,6 +63,7 @@ async fn seen(fleet: &Fleet, account: &str) -> Vec<Value> {
         costs("granularity=hour&group_by=lease"),
         costs("granularity=day&group_by=key"),
         costs("granularity=total&group_by=resource"),
+        "/invoices".to_owned(),
     ];
     let mut all = Vec::new();
     for path in paths {
@@ -111,7 +114,17 @@ async fn run(backend: Backend, seed: u64, engines: usize, killed: usize) -> Ledg
             sure.extend(told_now.into_iter().filter(|((status, _), _)| *status < 300).map(|(_, ask)| (number, ask)));
         }
     }
+    // The month is closed by two at once, and one of them is asked again.
+    fleet.set_clock(time("2026-12-02T00:00:00Z")).await;
+    let close = || Ask { path: "/v1/months/2026-11/close".to_owned(), body: json!({}) };
+    let closed = {
+        let (first, second) = (close(), close());
+        tokio::join!(fleet.ask(&first, 0), fleet.ask(&second, 1))
+    };
+    assert_eq!(done(closed.0), json!({"month": "2026-11", "invoices": ACCOUNTS}));
+    assert_eq!(done(closed.1), json!({"month": "2026-11", "invoices": ACCOUNTS}));
     assert_eq!(fleet.stop().await, killed);
+    every_invoice_is_proved(&fleet).await;
     let seen = everything_seen(&fleet).await;
     nothing_is_lost(&fleet, sure).await;
     assert!(everything_seen(&fleet).await == seen, "repeating changes nothing");
@@ -119,6 +132,19 @@ async fn run(backend: Backend, seed: u64, engines: usize, killed: usize) -> Ledg
     drop(fleet);
     keeper.await.expect("the keeper");
     Ledger { answers, seen, tables }
+}
+
+/// Final invoices are what their evidence makes, whatever crashed.
+async fn every_invoice_is_proved(fleet: &Fleet) {
+    let api = fleet.engine(0).await;
+    for number in 0..ACCOUNTS {
+        let path = format!("/v1/accounts/{}/invoices/2026-11", account(number));
+        let invoice = done(api.get(&path).await);
+        let evidence = api.raw("GET", &format!("{path}/evidence"), &[], Vec::new()).await;
+        assert_eq!((evidence.status, &invoice["status"]), (200, &json!("final")));
+        let verdict = check(&mut &evidence.body[..], invoice.to_string().as_bytes()).expect("bytes");
+        assert!(verdict.found.is_empty() && verdict.checked.samples > 1_000, "{verdict:?}");
+    }
 }
 
 fn count(phases: &[super::history::Phase], path: &str) -> usize {

@@ -3,7 +3,7 @@
 use runtab::store::{Options, Store};
 
 /// Statements that are not about given accounts, each with the reason.
-const NAMED: [(&str, &str); 38] = [
+const NAMED: [(&str, &str); 41] = [
     ("open month", "the watermark is one row for all"),
     ("open month, held", "the watermark is one row for all"),
     ("migrations done", "the record of migrations"),
@@ -38,6 +38,9 @@ const NAMED: [(&str, &str); 38] = [
     ("count invoices", "an operator's sum"),
     ("lock watermark", "the watermark is one row for all"),
     ("move watermark", "the watermark is one row for all"),
+    ("late usage that waits", "an operator's question before evidence is dropped"),
+    ("evidence at hand", "the watermark of evidence is one row for all"),
+    ("move evidence watermark", "the watermark of evidence is one row for all"),
     ("first hour", "finds the first month to close"),
     ("closed month", "the record of closed months"),
     ("last closed month", "the record of closed months"),

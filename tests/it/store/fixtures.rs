@@ -11,7 +11,7 @@ use runtab::domain::sample_page::OpenPage;
 use runtab::domain::sandbox::{LatestLease, Sandbox};
 use runtab::domain::storage_meter::{Reporter, StorageHour, StorageMeter, StoragePoint};
 use runtab::domain::tax::{TAX_RATE_BPS_MAX, TaxRate};
-use runtab::domain::time::{Day, Hour, Span, Timestamp};
+use runtab::domain::time::{Day, Hour, Month, Span, Timestamp};
 use runtab::domain::units::{MEBIBYTES_MAX, MebiBytes, VCPUS_MAX, Vcpus};
 use runtab::domain::usage::Usage;
 
@@ -152,7 +152,12 @@ pub(crate) fn full_lease(account: &str, id: &str, sandbox: &str) -> Lease {
             host: Some(HostId::parse(&"h".repeat(64)).unwrap()),
             replaces: Some(lease_id(&"l".repeat(64))),
         },
-        end: Some(End { at: at(5), reason: EndReason::HostLost, proven_until: Some(at(4)) }),
+        end: Some(End {
+            at: at(5),
+            reason: EndReason::HostLost,
+            proven_until: Some(at(4)),
+            told_in: Some(Month::FIRST),
+        }),
         host: Some(HostId::parse("h-1").unwrap()),
         created_at: Timestamp::MAX,
         open: false,
@@ -172,7 +177,7 @@ pub(crate) fn full_lease(account: &str, id: &str, sandbox: &str) -> Lease {
             hour: Timestamp::MAX.hour(),
             totals: HourTotals { usage: all, free_ms: most, free },
         }),
-        page: OpenPage { bytes: (0..=255).collect(), next_number: i64::MAX },
+        page: OpenPage { bytes: (0..=255).collect(), next_number: i64::MAX, accepted_in: Some(Month::FIRST) },
         voided_until: Some(Timestamp::MAX),
         ..lease(account, id, sandbox)
     }
@@ -187,6 +192,7 @@ pub(crate) fn sandbox(account: &str, id: &str, life: i64, created_at: i64) -> Sa
         first_key: key_id("ci"),
         created_at: at(created_at),
         deleted_at: None,
+        deleted_in: None,
         latest: None,
         storage: StorageMeter::default(),
         page: OpenPage::default(),
@@ -199,12 +205,13 @@ pub(crate) fn full_sandbox(account: &str, id: &str, by: Reporter) -> Sandbox {
     let point = StoragePoint { at: Timestamp::MAX, storage: MebiBytes::new(MEBIBYTES_MAX).unwrap(), by };
     Sandbox {
         deleted_at: Some(Timestamp::MAX),
+        deleted_in: Some(Timestamp::MAX.month()),
         latest: Some(LatestLease { id: lease_id("l"), key: key_id("k"), starts_at: Timestamp::MAX }),
         storage: StorageMeter {
             last: Some(point),
             open_hour: Some(StorageHour { hour: hour(9), key: key_id("k2"), mib_ms: i128::from(i64::MAX) }),
         },
-        page: OpenPage { bytes: vec![0, 255], next_number: 3 },
+        page: OpenPage { bytes: vec![0, 255], next_number: 3, accepted_in: Some(Month::FIRST) },
         voided_until: Some(at(7)),
         ..sandbox(account, id, i64::MAX, 0)
     }

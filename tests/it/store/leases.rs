@@ -95,7 +95,7 @@ pub(crate) async fn one_lease_of_a_sandbox_is_open(database: Database) {
     save(&database, &added(&[old.clone(), lease("a", "other", "s2"), lease("b", "old", "s")])).await.unwrap();
     assert!(matches!(save(&database, &added(std::slice::from_ref(&new))).await, Err(StoreError::Constraint(_))));
     assert!(matches!(save(&database, &added(&[lease("a", "old", "s3")])).await, Err(StoreError::Constraint(_))));
-    let end = End { at: at(1_500), reason: EndReason::Replaced, proven_until: None };
+    let end = End { at: at(1_500), reason: EndReason::Replaced, proven_until: None, told_in: None };
     let closed = Lease { open: false, end: Some(end), ..old };
     let batch = Changes {
         leases_added: added(&[new]).leases_added,

@@ -25,6 +25,7 @@ fn page(lease: Option<&str>, number: i64, first: i64, last: i64, storage: Option
         last_at: minute(last),
         storage_span: storage.map(|(first, last)| (minute(first), minute(last))),
         bytes: vec![7],
+        accepted_in: Some(Timestamp::MAX.month()),
     };
     (owner(lease), page)
 }

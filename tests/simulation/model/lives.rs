@@ -79,6 +79,7 @@ impl Account {
         let proven = (!known.settled && reason != EndReason::HostLost).then_some(at);
         let end = match known.end {
             Some(before) if at >= before.at => None,
+            Some(_) if at < self.open_from => return Err("month_closed"),
             Some(before) => Some(End { at, proven: proven.or(before.proven.map(|until| until.min(at))) }),
             None => Some(End { at, proven }),
         };

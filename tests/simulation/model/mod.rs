@@ -107,6 +107,8 @@ pub(crate) struct Life {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
+    /// When the earliest month that is not closed begins.
+    pub(crate) open_from: i64,
     pub(crate) card_on_file: bool,
     pub(crate) suspended: bool,
     pub(crate) limit: Option<i64>,
