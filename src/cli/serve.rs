@@ -19,6 +19,7 @@ use crate::config::store::DatabaseUrl;
 use crate::domain::admission::FreeCover;
 use crate::domain::time::Timestamp;
 use crate::http::{self, AppState, HttpSettings, Press};
+use crate::ingest::remote_write::mapping::Mapping;
 use crate::jobs;
 use crate::ledger::Ledger;
 use crate::ledger::batch::BatchLimits;
@@ -136,6 +137,8 @@ fn rules(settings: &Settings) -> Option<Rules> {
         cover: FreeCover { vcpus: shape.vcpus, memory: shape.memory, disk: settings.ledger.free_disk()? },
         welcome_ms: settings.ledger.welcome_hours.checked_mul(3_600_000)?,
         list: settings.rates.list_card()?,
+        stale_after_ms: settings.ledger.stale_after_ms(),
+        rejected_kept: settings.ledger.rejected_kept,
     })
 }
 
@@ -176,13 +179,19 @@ async fn serve_http(
     let sweeper = tokio::spawn(jobs::settle::run(ledger.clone(), stop.clone()));
     let close_after_ms = settings.ledger.close_after_ms();
     let closer = tokio::spawn(jobs::close_month::run(ledger.clone(), clock.clone(), close_after_ms, stop.clone()));
+    let mapping = Arc::new(Mapping::new(settings.remote_write.clone()));
+    let metrics = Metrics::new().context("the metrics can't be registered")?;
+    let every = settings.remote_write.watch_interval();
+    let watcher = jobs::watch::run(ledger.clone(), mapping.rules(), metrics.clone(), every, stop.clone());
+    let watcher = tokio::spawn(watcher);
     let verifier = tokio::spawn(jobs::verify::run(ledger.clone(), settings.ledger.verify_daily(), stop.clone()));
     let state = AppState {
         ledger: ledger.clone(),
         clock,
         seller,
         press: Press::default(),
-        metrics: Metrics::new().context("the metrics can't be registered")?,
+        metrics,
+        remote_write: mapping,
         settings: HttpSettings {
             requests_in_flight_max: settings.server.request_limit(),
             request_timeout: settings.server.request_timeout(),
@@ -194,6 +203,7 @@ async fn serve_http(
     stop.cancel();
     sweeper.await.context("the settling job broke off")?;
     closer.await.context("the closing job broke off")?;
+    watcher.await.context("the watching job broke off")?;
     verifier.await.context("the verifying job broke off")?;
     ledger.close().await;
     Ok(())

@@ -28,6 +28,10 @@ section! {
         batch_samples_max: i64 = 200, "RUNTAB_LEDGER_BATCH_SAMPLES_MAX";
         /// Most commands that wait in a lane; more are answered 503 at once, so that memory is bounded.
         queue_commands_max: i64 = 20_000, "RUNTAB_LEDGER_QUEUE_COMMANDS_MAX";
+        /// After how long without a sample a running lease is shown as stale, in seconds.
+        stale_after_seconds: i64 = 300, "RUNTAB_LEDGER_STALE_AFTER_SECONDS";
+        /// How many samples that are not used are kept for people, an account (and of no known account).
+        rejected_kept: i64 = 1_000, "RUNTAB_LEDGER_REJECTED_KEPT";
     }
 }
 
@@ -42,7 +46,9 @@ impl Ledger {
         bounded("verify_daily_accounts", self.verify_daily_accounts, 0, 1_000_000)?;
         bounded("batch_commands_max", self.batch_commands_max, 1, 65_536)?;
         bounded("batch_samples_max", self.batch_samples_max, 1, 10_000)?;
-        bounded("queue_commands_max", self.queue_commands_max, 1, 1_000_000)
+        bounded("queue_commands_max", self.queue_commands_max, 1, 1_000_000)?;
+        bounded("stale_after_seconds", self.stale_after_seconds, 1, 31 * 86_400)?;
+        bounded("rejected_kept", self.rejected_kept, 1, 1_000_000)
     }
 
     /// [`Ledger::settle_after_seconds`] in milliseconds.
@@ -55,6 +61,12 @@ impl Ledger {
     #[must_use]
     pub fn close_after_ms(&self) -> i64 {
         self.close_after_hours.saturating_mul(3_600_000)
+    }
+
+    /// [`Ledger::stale_after_seconds`] in milliseconds.
+    #[must_use]
+    pub fn stale_after_ms(&self) -> i64 {
+        self.stale_after_seconds.saturating_mul(1_000)
     }
 
     /// [`Ledger::verify_daily_accounts`] as a count.

@@ -8,6 +8,7 @@ pub mod agent;
 pub mod invoice;
 pub mod ledger;
 pub mod rates;
+pub mod remote_write;
 pub mod section;
 pub mod server;
 pub mod store;
@@ -36,6 +37,8 @@ pub struct Settings {
     pub rates: rates::Rates,
     /// What stands on invoices.
     pub invoice: invoice::Invoice,
+    /// Prometheus remote write.
+    pub remote_write: remote_write::RemoteWrite,
 }
 
 /// What flags say; `None` leaves what the file or the environment says.
@@ -109,7 +112,8 @@ impl Settings {
         self.ledger.overlay(variable)?;
         self.telemetry.overlay(variable)?;
         self.rates.overlay(variable)?;
-        self.invoice.overlay(variable)
+        self.invoice.overlay(variable)?;
+        self.remote_write.overlay(variable)
     }
 
     fn check(&self) -> Result<(), Misfit> {
@@ -120,6 +124,7 @@ impl Settings {
             ("telemetry", self.telemetry.check()),
             ("rates", self.rates.check()),
             ("invoice", self.invoice.check()),
+            ("remote_write", self.remote_write.check()),
         ];
         checks.into_iter().try_for_each(|(section, checked)| checked.map_err(|bad| Misfit { section, bad }))
     }
@@ -133,6 +138,7 @@ impl Settings {
             telemetry::Telemetry::KNOWN,
             rates::Rates::KNOWN,
             invoice::Invoice::KNOWN,
+            remote_write::RemoteWrite::KNOWN,
         ];
         sections.into_iter().flatten()
     }

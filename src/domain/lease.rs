@@ -268,6 +268,12 @@ impl Lease {
         }
     }
 
+    /// Whether it runs and has had no sample for `after_ms` milliseconds (without any: since its start).
+    #[must_use]
+    pub fn is_stale(&self, now: Timestamp, after_ms: i64) -> bool {
+        self.state(now) == LeaseState::Running && now.since(self.metered_until()) >= after_ms
+    }
+
     /// What its meter needs to know of it.
     #[must_use]
     pub fn terms<'a>(&self, prices: &'a PriceBook) -> Terms<'a> {

@@ -27,6 +27,7 @@ pub use router::router;
 pub use server::serve;
 
 use crate::clock::Clock;
+use crate::ingest::remote_write::mapping::Mapping;
 use crate::ledger::Ledger;
 use crate::report::Seller;
 use crate::telemetry::metrics::Metrics;
@@ -46,6 +47,8 @@ pub struct AppState {
     pub metrics: Metrics,
     /// Bounds.
     pub settings: HttpSettings,
+    /// What the series of remote write are.
+    pub remote_write: Arc<Mapping>,
 }
 
 /// The state as routes share it: one allocation, never copied by a request.

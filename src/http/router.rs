@@ -9,8 +9,8 @@ use utoipa_axum::routes;
 
 use super::problem::Failure;
 use super::routes::{
-    accounts, costs, dashboard, evidence, grants, invoices, keys, leases, notes, ops, rate_cards, samples, sandboxes,
-    tokens, voids,
+    accounts, costs, dashboard, evidence, grants, invoices, keys, leases, notes, ops, rate_cards, rejected,
+    remote_write, samples, sandboxes, tokens, voids,
 };
 use super::{AppState, Shared, layers, openapi};
 use crate::wire::problem::Code;
@@ -56,6 +56,8 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(sandboxes::get, sandboxes::put, sandboxes::delete))
         // samples
         .routes(routes!(samples::ingest))
+        .routes(routes!(remote_write::write))
+        .routes(routes!(rejected::list))
         .routes(routes!(voids::create, voids::list))
         // reading
         .routes(routes!(costs::of_account))
@@ -65,6 +67,7 @@ pub(super) fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(invoices::get))
         .routes(routes!(evidence::get))
         .routes(routes!(invoices::close))
+        .routes(routes!(rejected::unbilled))
         .routes(routes!(notes::record))
         .routes(routes!(notes::issue))
         .routes(routes!(notes::list))

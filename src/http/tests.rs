@@ -43,7 +43,8 @@ async fn silent_ledger() -> Ledger {
         };
         let mib = |mib| MebiBytes::new(mib).unwrap();
         let cover = FreeCover { vcpus: Vcpus::new(8).unwrap(), memory: mib(16_384), disk: mib(20_480) };
-        let rules = Rules { settle_after_ms: 900_000, cover, welcome_ms: 0, list };
+        let rules =
+            Rules { settle_after_ms: 900_000, cover, welcome_ms: 0, list, stale_after_ms: 300_000, rejected_kept: 10 };
         let ledger = Ledger::start(store, Clock::system(), rules, BatchLimits::default());
         ledger.close().await;
         ledger
@@ -59,6 +60,7 @@ pub(super) async fn state() -> AppState {
         press: super::Press::default(),
         metrics: Metrics::new().unwrap(),
         settings: HttpSettings::default(),
+        remote_write: super::Mapping::new(crate::config::remote_write::RemoteWrite::default()).into(),
     }
 }
 
@@ -142,6 +144,8 @@ const ACCESS: &str = "
     PUT    /v1/accounts/{account}/sandboxes/{sandbox}       admin control-plane
     DELETE /v1/accounts/{account}/sandboxes/{sandbox}       admin control-plane
     POST   /v1/samples                                      admin host
+    POST   /v1/remote-write                                 admin host
+    GET    /v1/rejected                                     admin
     POST   /v1/accounts/{account}/voids                     admin
     GET    /v1/accounts/{account}/voids                     admin control-plane customer
     GET    /v1/accounts/{account}/costs                     admin control-plane customer
@@ -151,6 +155,7 @@ const ACCESS: &str = "
     GET    /v1/accounts/{account}/invoices/{month}          admin control-plane customer
     GET    /v1/accounts/{account}/invoices/{month}/evidence admin control-plane customer
     POST   /v1/months/{month}/close                         admin
+    GET    /v1/months/{month}/unbilled                      admin
     POST   /v1/accounts/{account}/invoices/{month}/events   admin
     POST   /v1/accounts/{account}/invoices/{month}/notes    admin
     GET    /v1/accounts/{account}/notes                     admin control-plane customer

@@ -4,3 +4,4 @@ pub mod close_month;
 pub mod evidence;
 pub mod settle;
 pub mod verify;
+pub mod watch;

@@ -1,10 +1,12 @@
-//! A batch about the lives of leases and sandboxes: ends, moves, registrations, deletions, settling.
+//! A batch about the lives of leases and sandboxes: ends, moves, registrations, deletions, settling; and what is kept
+//! beside samples.
 
 use std::collections::BTreeSet;
 
+use super::aside::Keep;
 use super::command::{DeleteSandbox, EndLease, MoveLease, PutSandbox};
 use super::working_set::{LeaseKey, WorkingSet};
-use super::{Answer, load};
+use super::{Answer, aside, load};
 use crate::domain::lease::Lease;
 use crate::store::{StoreError, Tx};
 
@@ -21,6 +23,8 @@ pub enum Life {
     Delete(DeleteSandbox),
     /// These leases' time to settle may have come.
     Settle(BTreeSet<LeaseKey>),
+    /// What came with samples and is none.
+    Keep(Box<Keep>),
 }
 
 /// What such a command answers.
@@ -50,9 +54,11 @@ pub async fn carry_out(
             Life::Put(put) => puts.push(put),
             Life::Delete(delete) => deletes.push(delete),
             Life::Settle(due) => leases.extend(due.iter().cloned()),
+            Life::Keep(_) => {}
         }
     }
     load::lives(tx, set, &leases, &ends, &puts, &deletes).await?;
+    aside::load(tx, set, commands).await?;
     Ok(commands.iter().map(|command| apply(set, command)).collect())
 }
 
@@ -62,6 +68,10 @@ fn apply(set: &mut WorkingSet, command: &Life) -> Answer<LifeAnswer> {
         Life::Move(moved) => set.move_lease(moved).map(|lease| LifeAnswer::Lease(Box::new(lease))),
         Life::Put(put) => set.put_new_sandbox(put).map(|()| LifeAnswer::Done),
         Life::Delete(delete) => set.delete_sandbox(delete).map(|()| LifeAnswer::Done),
+        Life::Keep(keep) => {
+            set.keep(keep);
+            Ok(LifeAnswer::Done)
+        }
         Life::Settle(due) => {
             for key in due {
                 set.lease_for_change(key)?;

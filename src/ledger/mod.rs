@@ -8,6 +8,7 @@
 pub mod alone;
 pub mod apply;
 pub mod archive;
+pub mod aside;
 pub mod batch;
 mod callers;
 pub mod close;
@@ -18,6 +19,7 @@ pub mod ingest;
 pub mod lives;
 pub mod load;
 pub mod notes;
+pub mod parts;
 pub mod post;
 pub mod proof;
 pub mod queries;

@@ -7,6 +7,7 @@ use super::verify::Verified;
 use super::working_set::WorkingSet;
 use crate::domain::money::{Cost, Micros};
 use crate::domain::time::Timestamp;
+use crate::domain::unbilled::Cause;
 
 /// Counters since the process began; read by the metrics page.
 #[derive(Debug, Default)]
@@ -21,6 +22,10 @@ pub struct Tally {
     pub late: Sum,
     /// Net cost that rate cards added which were not known at admission.
     pub repriced: Sum,
+    /// Time that nobody pays for, in milliseconds, by the place of its cause in [`Cause::ALL`].
+    unbilled_ms: [AtomicU64; 4],
+    /// Running leases without a sample for too long; of all engines, as last looked at.
+    pub stale: AtomicI64,
     /// Accounts computed again from their evidence by the daily job.
     pub verified_accounts: AtomicU64,
     /// Figures that it found to differ.
@@ -49,6 +54,16 @@ impl Sum {
 }
 
 impl Tally {
+    /// Time that nobody pays for, by the name of its cause, in milliseconds; found when its leases were settled.
+    #[must_use]
+    pub fn unbilled_ms(&self) -> [(&'static str, u64); 4] {
+        let mut found = Cause::ALL.map(|cause| (cause.name(), 0));
+        for ((_, ms), counter) in found.iter_mut().zip(&self.unbilled_ms) {
+            *ms = counter.load(Ordering::Relaxed);
+        }
+        found
+    }
+
     /// Counts a run of the daily job that ended now.
     pub fn count_verified(&self, verified: &Verified, now: Timestamp) {
         self.verified_accounts.fetch_add(verified.accounts, Ordering::Relaxed);
@@ -70,5 +85,9 @@ impl Tally {
             self.late.add(late);
         }
         self.repriced.add(set.repriced);
+        for (counter, cause) in self.unbilled_ms.iter().zip(Cause::ALL) {
+            let found = set.unproven.iter().filter(|(of, _)| *of == cause).map(|(_, ms)| ms.unsigned_abs());
+            counter.fetch_add(found.fold(0, u64::saturating_add), Ordering::Relaxed);
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::domain::lease::{Lease, LeaseState};
 use crate::domain::money::Micros;
 use crate::domain::rate_card::{RateCard, RateCardEntry};
 use crate::domain::time::{Day, Month, Timestamp};
+use crate::domain::unbilled::Cause;
 use crate::domain::usage::Usage;
 
 /// A page of a list, and where the next one begins.
@@ -27,12 +28,27 @@ pub struct LeaseView {
     pub lease: Lease,
     /// Its state now.
     pub state: LeaseState,
+    /// Whether it runs and its samples have stopped.
+    pub stale: bool,
     /// Worst-case list cost of its granted window, rounded up.
     pub worst_case: Micros,
     /// Its usage; storage is always zero, for it belongs to the sandbox.
     pub usage: Usage,
     /// What it costs.
     pub amounts: Amounts,
+}
+
+/// Time that nobody pays for, of one cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnbilledView {
+    /// Why.
+    pub cause: Cause,
+    /// Of how many leases.
+    pub leases: u64,
+    /// How long, in milliseconds.
+    pub run_ms: i128,
+    /// What it would have cost at least, rounded down.
+    pub least: Micros,
 }
 
 /// Which leases to list.

@@ -20,6 +20,7 @@ use crate::domain::sample::{Reading, StorageReport};
 use crate::domain::sandbox::Sandbox;
 use crate::domain::storage_meter::{Holders, StoragePoint};
 use crate::domain::time::{Day, Hour, Month, Timestamp};
+use crate::domain::unbilled::{Cause, unbilled};
 use crate::domain::usage::Usage;
 use crate::store::changes::{Changes, Extension};
 
@@ -34,6 +35,10 @@ pub struct Rules {
     pub welcome_ms: i64,
     /// The first default rate card.
     pub list: RateCard,
+    /// After how long without a sample a running lease is stale, in milliseconds.
+    pub stale_after_ms: i64,
+    /// How many samples that are not used are kept for people, an account.
+    pub rejected_kept: i64,
 }
 
 /// An account and a lease.
@@ -58,6 +63,8 @@ pub struct WorkingSet {
     pub evidence_from: Month,
     /// Accounts.
     pub accounts: BTreeMap<AccountId, Account>,
+    /// Accounts that are only known to be there.
+    pub known_accounts: BTreeSet<AccountId>,
     /// Keys.
     pub keys: BTreeMap<KeyKey, Key>,
     /// Prices of the accounts.
@@ -104,6 +111,8 @@ pub struct WorkingSet {
     pub late: Vec<(AccountId, Day, Usage)>,
     /// What cards that were not known when leases were admitted add to what they cost.
     pub repriced: Cost,
+    /// Time that nobody pays for, found when its lease was settled: cause and milliseconds.
+    pub unproven: Vec<(Cause, i64)>,
     /// What is to be saved.
     pub changes: Changes,
 }
@@ -119,6 +128,7 @@ impl WorkingSet {
             open_month,
             evidence_from: Month::FIRST,
             accounts: BTreeMap::new(),
+            known_accounts: BTreeSet::new(),
             keys: BTreeMap::new(),
             books: BTreeMap::new(),
             grants: BTreeMap::new(),
@@ -142,8 +152,15 @@ impl WorkingSet {
             holders: BTreeMap::new(),
             late: Vec::new(),
             repriced: Cost::ZERO,
+            unproven: Vec::new(),
             changes: Changes::default(),
         }
+    }
+
+    /// Counts what of a lease that is now settled in its row nobody pays for.
+    pub(super) fn count_unproven(&mut self, settled: &Lease) {
+        let found = unbilled(settled, self.now).map(|(cause, span)| (cause, span.length_ms()));
+        self.unproven.extend(found);
     }
 
     /// Takes in leases that were locked and then loaded: they replace what was only looked at. One that was locked

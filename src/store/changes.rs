@@ -14,9 +14,12 @@ use crate::domain::lease::{HourTotals, Lease};
 use crate::domain::limits::DayTotals;
 use crate::domain::money::Micros;
 use crate::domain::note::Note;
+use crate::domain::part::Part;
 use crate::domain::rate_card::RateCardEntry;
+use crate::domain::replica::Chosen;
 use crate::domain::sample_page::ClosedPage;
 use crate::domain::sandbox::Sandbox;
+use crate::domain::set_aside::SetAside;
 use crate::domain::time::{Day, Hour, Month, Timestamp};
 use crate::domain::void::Void;
 
@@ -159,4 +162,16 @@ pub struct Changes {
     pub notes: Vec<Note>,
     /// Refusals, for people.
     pub refusals: Vec<RefusalNote>,
+    /// Parts of samples that wait for others.
+    pub parts: Vec<Part>,
+    /// Kept parts that are no longer needed, by their number.
+    pub parts_spent: Vec<i64>,
+    /// Replicas that were heard.
+    pub replicas: BTreeMap<(AccountId, SandboxId), Chosen>,
+    /// After how long another replica may take the place of one, in milliseconds.
+    pub replica_silent_ms: i64,
+    /// What was received and is not used, and when; for people.
+    pub rejected: Vec<(Timestamp, SetAside)>,
+    /// How many of them are kept, an account.
+    pub rejected_kept: i64,
 }

@@ -34,6 +34,11 @@ static SCRIPTS: &[Script] = &[
         sqlite: include_str!("../../migrations/sqlite/0006_evidence_of_invoices.sql"),
         postgres: include_str!("../../migrations/postgres/0006_evidence_of_invoices.sql"),
     },
+    Script {
+        name: "0007_remote_write",
+        sqlite: include_str!("../../migrations/sqlite/0007_remote_write.sql"),
+        postgres: include_str!("../../migrations/postgres/0007_remote_write.sql"),
+    },
 ];
 
 /// Makes the tables of this month's evidence and of the next three, where they are missing. Whoever makes them holds

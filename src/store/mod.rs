@@ -77,9 +77,11 @@ mod migrate;
 mod months;
 mod notes;
 mod pages;
+mod parts;
 mod proof;
 mod rate_cards;
 mod read;
+mod rejected;
 mod reports;
 mod rows;
 mod sandboxes;
@@ -245,8 +247,10 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         months::STATEMENTS,
         notes::STATEMENTS,
         pages::STATEMENTS,
+        parts::STATEMENTS,
         proof::STATEMENTS,
         rate_cards::STATEMENTS,
+        rejected::STATEMENTS,
         reports::STATEMENTS,
         sandboxes::STATEMENTS,
         save::STATEMENTS,
@@ -378,10 +382,20 @@ impl Tx {
 
     /// Writes with a row source; nothing is asked when it is empty. Answers how many rows were written.
     async fn write(&mut self, statement: &'static Statement, rows: &Rows<'_>) -> Answer<u64> {
+        self.write_with(statement, rows, &[]).await
+    }
+
+    /// The same with values beside the rows.
+    async fn write_with(
+        &mut self,
+        statement: &'static Statement,
+        rows: &Rows<'_>,
+        values: &[Value<'_>],
+    ) -> Answer<u64> {
         if rows.is_empty() {
             return Ok(0);
         }
-        within(self.wait, self.connection.execute(statement, Some(rows), &[])).await
+        within(self.wait, self.connection.execute(statement, Some(rows), values)).await
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::domain::id::{AccountId, KeyId, LeaseId};
 use crate::domain::lease::{EndReason, Lease};
-use crate::domain::time::Span;
+use crate::domain::time::{Span, Timestamp};
 
+use super::dialect::Row;
 use super::leases::{lease, lease_columns, reason_text};
 use super::statement::Statement;
 use super::{Answer, Tx, Value, all};
@@ -24,7 +25,13 @@ static REFUSALS: Statement = Statement::new(
     "SELECT f.key_id, f.code, COUNT(*) FROM refusals f WHERE f.account_id = {text 1} AND f.at >= {int 2}
         AND f.at < {int 3} GROUP BY f.key_id, f.code ORDER BY f.key_id, f.code",
 );
-pub(super) static STATEMENTS: &[&Statement] = &[&UNPROVEN, &REFUSALS];
+/// Leases that are over settle, so few of those that are looked at do not run.
+static STALE: Statement = Statement::new(
+    "stale leases of all accounts",
+    "SELECT COUNT(*) FROM leases l WHERE l.settled_at IS NULL AND l.settles_at > {int 1} AND l.ended_at IS NULL
+        AND l.ends_at > {int 1} AND l.starts_at <= {int 2} AND COALESCE(l.last_at, 0) <= {int 2}",
+);
+pub(super) static STATEMENTS: &[&Statement] = &[&UNPROVEN, &REFUSALS, &STALE];
 
 impl Tx {
     /// Leases whose granted window meets a span and is not proven to its end, or whose host was lost; by id after
@@ -45,6 +52,13 @@ impl Tx {
             Value::int(limit),
         ];
         all(self.fetch(&UNPROVEN, &values).await?, lease)
+    }
+
+    /// How many leases of all accounts run at `now` and have had no sample after `since`.
+    pub async fn stale_leases(&mut self, now: Timestamp, since: Timestamp) -> Answer<i64> {
+        let values = [Value::int(now.ms()), Value::int(since.ms())];
+        let counts = all(self.fetch(&STALE, &values).await?, Row::int)?;
+        Ok(counts.into_iter().sum())
     }
 
     /// How often an account's keys were refused in a span, by key and code.

@@ -82,6 +82,8 @@ impl Tx {
         self.save_hours(changes).await?;
         self.save_draws(changes).await?;
         self.save_days(changes).await?;
+        self.save_parts(changes).await?;
+        self.save_rejected(changes).await?;
         let refusals = Rows::of(&changes.refusals, |rows, note| {
             rows.text(note.account.as_str()).int(note.at.ms()).text(note.key.as_str()).text(note.lease.as_str());
             rows.text(note.code);

@@ -4,6 +4,7 @@ use crate::domain::id::{AccountId, GrantId, HostId, KeyId, LeaseId, SandboxId, T
 use crate::domain::lease::HourTotals;
 use crate::domain::proof::LifeId;
 use crate::domain::sample_page::ClosedPage;
+use crate::domain::set_aside::Door;
 use crate::domain::time::{Day, Hour, Month, Span, Timestamp};
 
 use super::changes::PageOwner;
@@ -160,6 +161,31 @@ pub enum Bearer {
         /// Whether it may only read.
         read_only: bool,
     },
+}
+
+/// What was received and is not used, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AsideRow {
+    /// Its number: the later, the larger.
+    pub seq: i64,
+    /// The account; `None`: of none that is known.
+    pub account: Option<AccountId>,
+    /// When it came.
+    pub received_at: Timestamp,
+    /// By which door.
+    pub door: Door,
+    /// Whose token sent it; `None`: an operator's.
+    pub host: Option<HostId>,
+    /// The sandbox that it names, as it was written.
+    pub sandbox: Option<String>,
+    /// The lease that it names, as it was written.
+    pub lease: Option<String>,
+    /// The instant that it names.
+    pub at: Option<Timestamp>,
+    /// The stable code of the reason.
+    pub code: String,
+    /// The reason, for people.
+    pub detail: String,
 }
 
 /// A lease's usage on one day.

@@ -24,6 +24,7 @@ pub struct Metrics {
     shed: IntCounter,
     samples: IntCounterVec,
     admissions: IntCounterVec,
+    remote_write: IntCounterVec,
     ledger: Arc<Mutex<LedgerMetrics>>,
 }
 
@@ -46,6 +47,10 @@ pub struct LedgerCounts {
     pub verified_at_seconds: i64,
     /// Net cost that rate cards added which were not known at admission, in microdollars.
     pub repriced_micros: i64,
+    /// Running leases whose samples have stopped, as last counted.
+    pub stale_leases: i64,
+    /// Time that nobody pays for, by cause, in milliseconds; found when its leases were settled.
+    pub unbilled_ms: [(&'static str, u64); 4],
 }
 
 /// The ledger's own counts, brought up to date at each look.
@@ -59,6 +64,8 @@ struct LedgerMetrics {
     verified_differences: IntCounter,
     verified_at_seconds: IntGauge,
     repriced_micros: IntGauge,
+    stale_leases: IntGauge,
+    unbilled_ms: IntCounterVec,
 }
 
 impl LedgerMetrics {
@@ -78,6 +85,12 @@ impl LedgerMetrics {
                 "runtab_repriced_micros",
                 "Net cost that rate cards added after admission, in microdollars.",
             )?,
+            stale_leases: IntGauge::new("runtab_stale_leases", "Running leases whose samples have stopped.")?,
+            unbilled_ms: counters(
+                "runtab_unbilled_milliseconds_total",
+                "Time that nobody pays for, found when its leases were settled.",
+                &["cause"],
+            )?,
         })
     }
 
@@ -94,6 +107,11 @@ impl LedgerMetrics {
         self.late_micros.set(counts.late_micros);
         self.verified_at_seconds.set(counts.verified_at_seconds);
         self.repriced_micros.set(counts.repriced_micros);
+        self.stale_leases.set(counts.stale_leases);
+        for (cause, ms) in counts.unbilled_ms.into_iter().filter(|(cause, _)| !cause.is_empty()) {
+            let counter = self.unbilled_ms.with_label_values(&[cause]);
+            counter.inc_by(ms.saturating_sub(counter.get()));
+        }
     }
 }
 
@@ -110,6 +128,11 @@ impl Metrics {
             shed: IntCounter::new("runtab_http_shed_total", "Requests refused because too many were in flight.")?,
             samples: counters("runtab_samples_total", "Samples received, by what became of them.", &["outcome"])?,
             admissions: counters("runtab_admissions_total", "Admissions, by what the gate said.", &["outcome"])?,
+            remote_write: counters(
+                "runtab_remote_write_samples_total",
+                "Samples of remote write, by what became of them.",
+                &["outcome"],
+            )?,
             ledger: Arc::new(Mutex::new(LedgerMetrics::new()?)),
             registry,
         };
@@ -122,6 +145,7 @@ impl Metrics {
         metrics.register(metrics.shed.clone())?;
         metrics.register(metrics.samples.clone())?;
         metrics.register(metrics.admissions.clone())?;
+        metrics.register(metrics.remote_write.clone())?;
         metrics.register(build)?;
         metrics.register_ledger()?;
         metrics.register(ProcessCollector::for_self())?;
@@ -140,7 +164,9 @@ impl Metrics {
         }
         self.register(ledger.verified_at_seconds.clone())?;
         self.register(ledger.late_micros.clone())?;
-        self.register(ledger.repriced_micros.clone())
+        self.register(ledger.repriced_micros.clone())?;
+        self.register(ledger.stale_leases.clone())?;
+        self.register(ledger.unbilled_ms.clone())
     }
 
     /// A request has come; the returned guard counts it out again.
@@ -164,6 +190,11 @@ impl Metrics {
     /// Some samples had one outcome: `accepted`, `duplicate`, or the code of a rejection.
     pub fn samples(&self, outcome: &str, count: u64) {
         self.samples.with_label_values(&[outcome]).inc_by(count);
+    }
+
+    /// Some samples of remote write had one outcome.
+    pub fn remote_write(&self, outcome: &str, count: u64) {
+        self.remote_write.with_label_values(&[outcome]).inc_by(count);
     }
 
     /// The gate answered an admission: `admitted`, `repeated`, or the code of a problem.

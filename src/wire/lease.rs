@@ -294,6 +294,8 @@ pub struct Lease {
     /// The instant of the last accepted sample.
     #[schema(value_type = Option<TimeText>, required = true)]
     pub last_sample_at: Option<String>,
+    /// Whether it runs and its samples have stopped: none has come for longer than a setting says.
+    pub stale: bool,
 }
 
 impl From<&LeaseView> for Lease {
@@ -323,6 +325,7 @@ impl From<&LeaseView> for Lease {
             worst_case_micros: view.worst_case.count(),
             priced: Priced::new(&view.usage, view.amounts),
             last_sample_at: lease.meter.last.map(|last| show_time(last.at)),
+            stale: view.stale,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use runtab::agent::sandbox;
 use runtab::agent::spool::record;
+use runtab::ingest::remote_write::message;
 
 use crate::crash::random::Random;
 
@@ -49,4 +50,9 @@ fn the_spool_reader_keeps_its_promises_on_any_bytes() {
 #[test]
 fn the_reader_of_documents_keeps_its_promises_on_any_bytes() {
     holds("sandbox", sandbox::keeps_its_promises);
+}
+
+#[test]
+fn the_reader_of_remote_write_keeps_its_promises_on_any_bytes() {
+    holds("remote_write", message::keeps_its_promises);
 }

@@ -25,6 +25,7 @@ mod harness;
 mod paper;
 #[cfg(test)]
 mod postgres;
+mod remote_write;
 #[cfg(test)]
 mod sizes;
 #[cfg(test)]

@@ -16,5 +16,6 @@ mod money;
 mod naive;
 mod naive_storage;
 mod pages;
+mod parts;
 mod storage;
 mod world;

@@ -89,7 +89,9 @@ pub(crate) async fn open(clock: &Clock, welcome_ms: i64) -> Ledger {
         memory: MebiBytes::new(COVER.1).unwrap(),
         disk: MebiBytes::new(COVER.2).unwrap(),
     };
-    let rules = Rules { settle_after_ms: SETTLE_AFTER, cover, welcome_ms, list: rate_card(&list()) };
+    let list = rate_card(&list());
+    let rules =
+        Rules { settle_after_ms: SETTLE_AFTER, cover, welcome_ms, list, stale_after_ms: 300_000, rejected_kept: 100 };
     Ledger::start(store, clock.clone(), rules, BatchLimits::default())
 }
 

@@ -12,6 +12,8 @@ pub(super) mod leases;
 pub(super) mod notes;
 pub(super) mod ops;
 pub(super) mod rate_cards;
+pub(super) mod rejected;
+pub(super) mod remote_write;
 pub(super) mod samples;
 pub(super) mod sandboxes;
 pub(super) mod tokens;

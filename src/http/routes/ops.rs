@@ -52,6 +52,8 @@ fn counts(state: &Shared) -> LedgerCounts {
         refused: tally.refused.load(Ordering::Relaxed),
         late_micros: tally.late.micros(),
         repriced_micros: tally.repriced.micros(),
+        stale_leases: tally.stale.load(Ordering::Relaxed),
+        unbilled_ms: tally.unbilled_ms(),
         verified_accounts: tally.verified_accounts.load(Ordering::Relaxed),
         verified_differences: tally.verified_differences.load(Ordering::Relaxed),
         verified_at_seconds: tally.verified_at_seconds.load(Ordering::Relaxed),

@@ -5,13 +5,18 @@ use std::collections::BTreeMap;
 use axum::extract::{Request, State};
 
 use super::ok;
+use crate::domain::id::HostId;
+use crate::domain::sample::Sample;
+use crate::domain::set_aside::{ASIDE_CHARS_MAX, Door, SetAside, cut};
 use crate::http::Shared;
 use crate::http::auth::Reporter;
 use crate::http::encoding::read_packed;
 use crate::http::extract::{NoQuery, media_type};
 use crate::http::problem::{Answer, Failure};
 use crate::ingest::ndjson::{BadBatch, Rows, read_array, read_lines};
+use crate::ledger::aside::Keep;
 use crate::ledger::command::{Ingest, SampleOutcome};
+use crate::ledger::parts::of_sample;
 use crate::telemetry::metrics::Metrics;
 use crate::wire::problem::Code;
 use crate::wire::sample::{Ingested, RejectedSample, SampleBatch};
@@ -42,7 +47,13 @@ pub(in crate::http) async fn ingest(
     let rows = read(&body)?;
     drop(body);
     let Rows { samples, indices, rejected } = rows;
-    let outcomes = if samples.is_empty() { Vec::new() } else { state.ledger.ingest(Ingest { host, samples }).await? };
+    let command = Ingest { host: host.clone(), samples: samples.clone() };
+    let outcomes = if samples.is_empty() { Vec::new() } else { state.ledger.ingest(command).await? };
+    let aside = set_aside(host.as_ref(), &samples, &outcomes, &rejected);
+    // The sender is told all of it anyway: its samples are in the ledger.
+    if let Err(error) = state.ledger.keep(Keep { aside, ..Keep::default() }).await {
+        tracing::warn!(%error, "rejected samples could not be kept for people");
+    }
     let answer = merged(&indices, &outcomes, rejected);
     count(&state.metrics, &answer);
     ok(answer)
@@ -70,6 +81,30 @@ fn merged(indices: &[usize], outcomes: &[SampleOutcome], unreadable: Vec<Rejecte
     }
     answer.rejected.sort_by_key(|row| row.index);
     answer
+}
+
+/// What is not used, as it is kept for people.
+fn set_aside(
+    host: Option<&HostId>,
+    samples: &[Sample],
+    outcomes: &[SampleOutcome],
+    unreadable: &[RejectedSample],
+) -> Vec<SetAside> {
+    let judged = samples.iter().zip(outcomes).filter_map(|(sample, outcome)| match outcome {
+        SampleOutcome::Rejected(code) => Some(of_sample(Door::Samples, host, sample, *code)),
+        SampleOutcome::Accepted | SampleOutcome::Duplicate => None,
+    });
+    let unread = unreadable.iter().map(|row| SetAside {
+        account: None,
+        door: Door::Samples,
+        host: host.cloned(),
+        sandbox: None,
+        lease: None,
+        at: None,
+        code: row.code,
+        detail: cut(&row.detail, ASIDE_CHARS_MAX),
+    });
+    unread.chain(judged).collect()
 }
 
 fn count(metrics: &Metrics, answer: &Ingested) {

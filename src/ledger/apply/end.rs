@@ -95,6 +95,9 @@ impl WorkingSet {
         self.close(&mut after)?;
         self.post_compute(&mut after, change, false)?;
         self.settle_if_over(&mut after);
+        if before.settled_at.is_none() && after.settled_at.is_some() {
+            self.count_unproven(&after);
+        }
         self.post_hold(Some(before), &after)?;
         self.put_lease(after.clone());
         Ok(after)

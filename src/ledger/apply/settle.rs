@@ -38,6 +38,7 @@ impl WorkingSet {
         settled.settled_at = Some(at);
         self.close(&mut settled)?;
         self.post_hold(Some(lease), &settled)?;
+        self.count_unproven(&settled);
         self.put_lease(settled.clone());
         Ok(settled)
     }

@@ -64,7 +64,8 @@ impl Ledger {
             return self.views_of(admitted.leases).await;
         }
         let now = self.engine.clock.now();
-        let view = |lease| lease_view(lease, Priced::default(), &admitted.prices, now).map_err(told);
+        let stale_after_ms = self.engine.rules.stale_after_ms;
+        let view = |lease| lease_view(lease, Priced::default(), &admitted.prices, now, stale_after_ms).map_err(told);
         admitted.leases.into_iter().map(view).collect()
     }
 
@@ -86,15 +87,22 @@ impl Ledger {
             let sum = closed.chain(open).try_fold(Priced::default(), |sum, (day, totals)| {
                 Ok::<_, StoreError>(sum.plus(priced(book, day, totals)?)?)
             })?;
-            lease_view(lease, sum, book, now)
+            lease_view(lease, sum, book, now, self.engine.rules.stale_after_ms)
         };
         leases.into_iter().map(view).collect()
     }
 }
 
-fn lease_view(lease: Lease, sum: Priced, prices: &PriceBook, now: Timestamp) -> Result<LeaseView, StoreError> {
+fn lease_view(
+    lease: Lease,
+    sum: Priced,
+    prices: &PriceBook,
+    now: Timestamp,
+    stale_after_ms: i64,
+) -> Result<LeaseView, StoreError> {
     Ok(LeaseView {
         state: lease.state(now),
+        stale: lease.is_stale(now, stale_after_ms),
         worst_case: lease.worst_cost(prices)?.ceil()?,
         usage: sum.usage,
         amounts: sum.amounts()?,

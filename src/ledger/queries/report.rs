@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::super::batch::told;
-use super::super::command::CommandError;
+use super::super::command::{CommandError, Page};
+use super::super::view::{Listed, UnbilledView};
 use super::super::{Answer, Ledger};
 use super::invoices::hours_of;
-use super::priced;
+use super::{listed, one_more, priced};
 use crate::domain::cost::Priced;
 use crate::domain::customer::Account;
 use crate::domain::id::{AccountId, KeyId, LeaseId};
@@ -15,7 +16,7 @@ use crate::domain::month_report::{AccountFacts, MonthReport, MonthTally};
 use crate::domain::rate_card::PriceBook;
 use crate::domain::time::{Month, Timestamp};
 use crate::domain::unbilled::{Cause, at_floor, unbilled};
-use crate::store::shapes::{Bucket, Group, UsageQuery};
+use crate::store::shapes::{AsideRow, Bucket, Group, UsageQuery};
 use crate::store::{StoreError, Tx};
 
 /// Accounts of one snapshot: few enough that it is not held for long.
@@ -52,6 +53,53 @@ impl Ledger {
             }
         }
         tally.finish().map_err(|error| told(error.into()))
+    }
+
+    /// Time of a month that nobody pays for, over all accounts: by cause how many leases, how long, and what it would
+    /// have cost at least, rounded down. Every cause is there.
+    pub async fn unbilled(&self, month: Month) -> Answer<Vec<UnbilledView>> {
+        let now = self.engine.clock.now();
+        let mut sums: BTreeMap<Cause, (u64, i128, Cost)> =
+            Cause::ALL.into_iter().map(|cause| (cause, (0, 0, Cost::ZERO))).collect();
+        let mut after: Option<AccountId> = None;
+        loop {
+            let mut tx = self.report().await?;
+            let accounts = tx.list_accounts(after.as_ref().map(AccountId::as_str), ACCOUNTS_MAX).await.map_err(told)?;
+            let Some(last) = accounts.last() else { break };
+            after = Some(last.id.clone());
+            for account in &accounts {
+                let book = self.book(&mut tx, &account.id).await.map_err(told)?;
+                for (cause, run_ms, cost) in
+                    unbilled_time(&mut tx, &account.id, &book, month, now).await.map_err(told)?
+                {
+                    let (leases, time, sum) = sums.entry(cause).or_insert((0, 0, Cost::ZERO));
+                    *leases = leases.saturating_add(1);
+                    *time = time.saturating_add(run_ms);
+                    *sum = sum.plus(cost).map_err(|error| told(error.into()))?;
+                }
+            }
+        }
+        let view = |(cause, (leases, run_ms, cost)): (Cause, (u64, i128, Cost))| {
+            Ok(UnbilledView { cause, leases, run_ms, least: cost.floor().map_err(|error| told(error.into()))? })
+        };
+        sums.into_iter().map(view).collect()
+    }
+
+    /// Counts leases that run and whose samples have stopped, for operators.
+    pub async fn look_for_stale(&self) -> Answer<()> {
+        let now = self.engine.clock.now();
+        let since = now.near(self.engine.rules.stale_after_ms.saturating_neg());
+        let count = self.report().await?.stale_leases(now, since).await.map_err(told)?;
+        self.engine.tally.stale.store(count, std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What was received and is not used, of one account or of all, the latest first.
+    pub async fn rejected(&self, of: Option<&AccountId>, page: &Page) -> Answer<Listed<AsideRow>> {
+        let before = page.after.as_deref().and_then(|key| key.parse().ok());
+        let mut tx = self.report().await?;
+        let found = tx.list_rejected(of, before, one_more(page)).await.map_err(told)?;
+        Ok(listed(found, page.limit, |row| row.seq.to_string()))
     }
 
     async fn account_facts(

@@ -10,6 +10,7 @@ mod credit;
 mod figures;
 mod focus;
 mod free_hours;
+mod gaps;
 mod idempotency;
 mod keys;
 mod limits;

@@ -3,7 +3,7 @@
 use runtab::store::{Options, Store};
 
 /// Statements that are not about given accounts, each with the reason.
-const NAMED: [(&str, &str); 37] = [
+const NAMED: [(&str, &str); 41] = [
     ("open month", "the watermark is one row for all"),
     ("open month, held", "the watermark is one row for all"),
     ("migrations done", "the record of migrations"),
@@ -19,6 +19,10 @@ const NAMED: [(&str, &str); 37] = [
     ("bearers", "finds the token, or the account, of a secret; no decision"),
     ("list accounts", "an operator's list"),
     ("usage of all accounts", "an operator's sum"),
+    ("stale leases of all accounts", "an operator's sum"),
+    ("oldest parts", "finds parts that wait; each sandbox's are then loaded by its account"),
+    ("remove parts", "by the numbers of parts that were loaded by account"),
+    ("list rejected samples", "an operator's list"),
     ("incomplete leases of all accounts", "an operator's sum"),
     ("due leases of all accounts", "finds what to settle; each lease is then locked by its account"),
     ("list rate cards after", "an operator's list"),

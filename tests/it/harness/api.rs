@@ -19,6 +19,8 @@ pub(crate) struct Raw {
     pub(crate) content_type: String,
     /// `Retry-After`.
     pub(crate) retry_after: Option<String>,
+    /// What a receiver of remote write says that it has written: samples, histograms, exemplars.
+    pub(crate) written: Option<[String; 3]>,
     /// The body.
     pub(crate) body: Vec<u8>,
 }
@@ -95,8 +97,12 @@ impl Api {
         let answer = request.body(body).send().await?;
         let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (content_type, retry_after) = (header("content-type").unwrap_or_default(), header("retry-after"));
+        let counted = |what: &str| header(&format!("x-prometheus-remote-write-{what}-written"));
+        let written = counted("samples").map(|samples| {
+            [Some(samples), counted("histograms"), counted("exemplars")].map(|count| count.expect("all three"))
+        });
         let status = answer.status().as_u16();
-        Ok(Raw { status, content_type, retry_after, body: answer.bytes().await?.to_vec() })
+        Ok(Raw { status, content_type, retry_after, written, body: answer.bytes().await?.to_vec() })
     }
 
     /// Posts a JSON body that is beyond the limit. A server may answer and close while the body is still being sent,

@@ -8,7 +8,7 @@ mod json;
 mod proxy;
 mod time;
 
-pub(crate) use api::{Answer, Api, at_once};
+pub(crate) use api::{Answer, Api, Raw, at_once};
 pub(crate) use backend::{Backend, Database, on_each_backend};
 pub(crate) use dump::{dump, dump_tables, run_sql};
 pub(crate) use engine::{Engine, Process, create_token};

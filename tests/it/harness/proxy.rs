@@ -29,6 +29,7 @@ pub(crate) enum Mode {
 pub(crate) struct Proxy {
     address: SocketAddr,
     mode: watch::Sender<Mode>,
+    target: watch::Sender<String>,
 }
 
 impl Proxy {
@@ -37,10 +38,12 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (mode, modes) = watch::channel(Mode::Pass);
+        let (target, targets) = watch::channel(target);
         let setter = mode.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                if let Ok(server) = TcpStream::connect(&target).await {
+                let target = targets.borrow().clone();
+                if let Ok(server) = TcpStream::connect(target).await {
                     client.set_nodelay(true).ok();
                     server.set_nodelay(true).ok();
                     let (from_client, to_client) = client.into_split();
@@ -51,7 +54,7 @@ impl Proxy {
                 }
             }
         });
-        Self { address, mode }
+        Self { address, mode, target }
     }
 
     /// The database's address through the proxy.
@@ -59,6 +62,16 @@ impl Proxy {
         let (start, rest) = url.split_once('@').expect("a user");
         let (_, name) = rest.split_once('/').expect("a database");
         format!("{start}@{}/{name}", self.address)
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// New connections go to another `host:port` from now on.
+    pub(crate) fn retarget(&self, target: String) {
+        self.target.send_replace(target);
     }
 
     /// From now on.

@@ -136,6 +136,7 @@ fn every_setting_has_its_default() {
         "config/telemetry.rs",
         "config/rates.rs",
         "config/invoice.rs",
+        "config/remote_write.rs",
     ];
     for file in library().iter().filter(|file| sections.iter().any(|section| file.path.ends_with(section))) {
         let mut in_section = false;
