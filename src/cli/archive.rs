@@ -30,7 +30,7 @@ pub struct ArchiveArgs {
 }
 
 pub(super) async fn run(args: ArchiveArgs) -> anyhow::Result<()> {
-    let ledger = serve::open(&args.common.settings(None)?, Clock::system()).await?;
+    let ledger = serve::open_known(&args.common.settings(None)?, Clock::system()).await?;
     let bar = ProgressBar::new_spinner();
     if std::io::stderr().is_terminal() {
         bar.enable_steady_tick(Duration::from_millis(100));

@@ -32,7 +32,7 @@ pub(super) fn month(text: &str) -> Result<Month, String> {
 }
 
 pub(super) async fn run(args: CloseArgs) -> anyhow::Result<()> {
-    let ledger = serve::open(&args.common.settings(None)?, Clock::system()).await?;
+    let ledger = serve::open_known(&args.common.settings(None)?, Clock::system()).await?;
     let bar = ProgressBar::new_spinner();
     if std::io::stderr().is_terminal() {
         bar.enable_steady_tick(Duration::from_millis(100));

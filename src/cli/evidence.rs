@@ -74,7 +74,7 @@ impl<W: Write + Send> Sink for Lines<W> {
 }
 
 pub(super) async fn run(args: EvidenceArgs) -> anyhow::Result<()> {
-    let ledger = serve::open(&args.common.settings(None)?, Clock::system()).await?;
+    let ledger = serve::open_known(&args.common.settings(None)?, Clock::system()).await?;
     let out: Box<dyn Write + Send> = match &args.output {
         Some(path) => Box::new(File::create(path).with_context(|| format!("can't write {}", path.display()))?),
         None => Box::new(std::io::stdout()),

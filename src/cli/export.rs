@@ -114,7 +114,7 @@ pub(super) async fn run(args: ExportArgs) -> anyhow::Result<()> {
     let word = args.format.or_else(|| args.output.as_deref().map(FormatWord::of_path)).unwrap_or(FormatWord::Csv);
     let mut file = FocusFile::new(word.format(), &settings.invoice.seller_name)?;
     let mut output = Output::open(args.output.as_deref())?;
-    let ledger = serve::open(&settings, Clock::system()).await?;
+    let ledger = serve::open_known(&settings, Clock::system()).await?;
     let bar = progress();
     let outcome = export(&ledger, args.month, args.account.as_ref(), &mut file, &mut output, &bar).await;
     bar.finish_and_clear();

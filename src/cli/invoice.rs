@@ -146,7 +146,7 @@ pub(super) async fn run(args: InvoiceArgs) -> anyhow::Result<()> {
 
 async fn correct(args: CorrectArgs) -> anyhow::Result<()> {
     anyhow::ensure!(args.lines.len() <= NOTE_LINES_MAX, "a note has at most {NOTE_LINES_MAX} lines");
-    let ledger = serve::open(&args.common.settings(None)?, Clock::system()).await?;
+    let ledger = serve::open_known(&args.common.settings(None)?, Clock::system()).await?;
     let kind = match args.kind {
         KindWord::Credit => NoteKind::Credit,
         KindWord::Debit => NoteKind::Debit,
@@ -162,7 +162,7 @@ async fn correct(args: CorrectArgs) -> anyhow::Result<()> {
 }
 
 async fn record(args: RecordArgs) -> anyhow::Result<()> {
-    let ledger = serve::open(&args.common.settings(None)?, Clock::system()).await?;
+    let ledger = serve::open_known(&args.common.settings(None)?, Clock::system()).await?;
     let kind = match args.event {
         EventWord::Sent => EventKind::Sent,
         EventWord::Paid => EventKind::Paid,

@@ -54,7 +54,7 @@ pub enum FormatWord {
 }
 
 pub(super) async fn run(args: ReportArgs) -> anyhow::Result<()> {
-    let ledger = serve::open(&args.common.settings(None)?, Clock::system()).await?;
+    let ledger = serve::open_known(&args.common.settings(None)?, Clock::system()).await?;
     let bar = progress();
     let outcome = ledger.month_report(args.month, &|done| bar.set_message(format!("{} accounts", grouped(done)))).await;
     bar.finish_and_clear();

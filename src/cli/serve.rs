@@ -106,6 +106,19 @@ pub async fn open(settings: &Settings, clock: Clock) -> anyhow::Result<Ledger> {
     over(store(settings).await?, settings, clock).await
 }
 
+/// [`open`] for commands that look at what is there or change it: a file that is not there is told, and not made.
+pub async fn open_known(settings: &Settings, clock: Clock) -> anyhow::Result<Ledger> {
+    if let Some(file) = settings.store.database.file()
+        && !file.exists()
+    {
+        let file = file.display();
+        anyhow::bail!(
+            "there is no database {file}: name one by --database or RUNTAB_DATABASE (`runtab migrate` makes it)"
+        );
+    }
+    open(settings, clock).await
+}
+
 async fn over(store: Store, settings: &Settings, clock: Clock) -> anyhow::Result<Ledger> {
     store.migrate().await.context("the tables could not be brought up to date")?;
     let rules = rules(settings).context("the settings were not checked")?;

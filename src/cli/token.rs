@@ -74,12 +74,12 @@ pub(super) async fn run(args: TokenArgs) -> anyhow::Result<()> {
             writeln!(std::io::stdout(), "{token}")?;
         }
         Action::List { common } => {
-            let ledger = serve::open(&common.settings(None)?, Clock::system()).await?;
+            let ledger = serve::open_known(&common.settings(None)?, Clock::system()).await?;
             list(&ledger, &mut std::io::stdout()).await?;
         }
         Action::Revoke { id, common } => {
             let id = TokenId::parse(&id)?;
-            let ledger = serve::open(&common.settings(None)?, Clock::system()).await?;
+            let ledger = serve::open_known(&common.settings(None)?, Clock::system()).await?;
             ledger.revoke_token(id.clone()).await?;
             writeln!(std::io::stdout(), "revoked {id}")?;
         }

@@ -60,7 +60,7 @@ pub(super) async fn run(args: VerifyArgs) -> anyhow::Result<()> {
     if let (Some(evidence), Some(invoice)) = (&args.evidence, &args.invoice) {
         return offline(evidence, invoice);
     }
-    let ledger = serve::open(&args.common.settings(None)?, Clock::system()).await?;
+    let ledger = serve::open_known(&args.common.settings(None)?, Clock::system()).await?;
     let bar = ProgressBar::new_spinner();
     if std::io::stderr().is_terminal() {
         bar.enable_steady_tick(Duration::from_millis(100));

@@ -27,6 +27,14 @@ impl DatabaseUrl {
         Self(format!("sqlite:{}", path.display()))
     }
 
+    /// The file that it names, where it is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&std::path::Path> {
+        let path = self.0.strip_prefix("sqlite:")?.split('?').next()?;
+        let path = path.strip_prefix("//").unwrap_or(path);
+        (path != ":memory:" && !self.0.contains("mode=memory")).then(|| std::path::Path::new(path))
+    }
+
     /// Whether it begins as an address of a database does.
     #[must_use]
     pub fn is_known(&self) -> bool {

@@ -1,6 +1,6 @@
 //! What differs between SQLite and PostgreSQL: connecting, locking, sending rows, and what an error means.
 //!
-//! The only file (with its two parts) that asks which back end it is. SQLite has one writer connection and a few that
+//! The only file (with its parts) that asks which back end it is. SQLite has one writer connection and a few that
 //! read; PostgreSQL has connections for each lane of writers and for readers.
 
 use std::str::FromStr;
@@ -17,12 +17,14 @@ use super::rows::{Rows, Value, Values};
 use super::statement::{Expanded, Statement};
 use super::{Lane, Options};
 
+mod errors;
 mod hosts;
 mod row;
 mod words;
 
 pub(super) use row::Row;
 
+use errors::{failed, failed_in, uncommitted};
 use hosts::Hosts;
 
 /// Statements that a connection keeps prepared: more than there are, so that none is ever prepared twice.
@@ -182,7 +184,14 @@ impl Backend {
         let connect = if hosts.several() { hosts.begin().await? } else { hosts.first()? };
         let open = async |connections_max| {
             let pool = postgres_pool(connections_max, options, hosts.read_write());
-            pool.connect_with(connect.clone()).await.map_err(|error| failed(&error))
+            match pool.connect_with(connect.clone()).await {
+                // The pool tries until its time is up, and does not say why in vain.
+                Err(sqlx::Error::PoolTimedOut) => {
+                    let why = PgConnection::connect_with(&connect).await.err().unwrap_or(sqlx::Error::PoolTimedOut);
+                    Err(failed(&why))
+                }
+                opened => opened.map_err(|error| failed(&error)),
+            }
         };
         let decision = open(options.writers_max).await?;
         let meter = open(options.writers_max).await?;
@@ -418,82 +427,7 @@ pub(super) struct Script {
     pub(super) postgres: &'static str,
 }
 
-fn failed_in(what: &str, error: &sqlx::Error) -> StoreError {
-    match failed(error) {
-        StoreError::Unavailable(detail) => StoreError::Unavailable(format!("{what}: {detail}")),
-        StoreError::Again(detail) => StoreError::Again(format!("{what}: {detail}")),
-        StoreError::Unknown(detail) => StoreError::Unknown(format!("{what}: {detail}")),
-        StoreError::Overflow => StoreError::Overflow,
-        StoreError::Corrupt(detail) => StoreError::Corrupt(format!("{what}: {detail}")),
-        StoreError::Constraint(detail) => StoreError::Constraint(format!("{what}: {detail}")),
-    }
-}
-
-/// What an error of the driver means to the caller.
-fn failed(error: &sqlx::Error) -> StoreError {
-    let detail = error.to_string();
-    match error {
-        sqlx::Error::Database(inside) => {
-            let code = inside.code().unwrap_or_default();
-            if inside.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some() {
-                sqlite_failed(&code, detail)
-            } else {
-                postgres_failed(&code, detail)
-            }
-        }
-        sqlx::Error::ColumnDecode { .. }
-        | sqlx::Error::Decode(_)
-        | sqlx::Error::ColumnNotFound(_)
-        | sqlx::Error::ColumnIndexOutOfBounds { .. }
-        | sqlx::Error::RowNotFound
-        | sqlx::Error::Encode(_) => StoreError::Corrupt(detail),
-        // The connection is gone, and with it whatever was not committed.
-        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => StoreError::Again(detail),
-        _ => StoreError::Unavailable(detail),
-    }
-}
-
-/// What a failed commit on a server means. Only what the server itself refuses is known not to be done: a session that
-/// is shut down may have committed already (it says so after waiting for a standby, too).
-fn uncommitted(error: &sqlx::Error) -> StoreError {
-    let refused = match error {
-        sqlx::Error::Database(inside) => {
-            let code = inside.code().unwrap_or_default();
-            code != "40003" && matches!(code.get(..2), Some("22" | "23" | "25" | "40" | "53" | "55"))
-        }
-        _ => false,
-    };
-    if refused { failed(error) } else { StoreError::Unknown(error.to_string()) }
-}
-
 /// Whether a connection that is given back answers (and has rolled back what was left open); else it is closed.
 async fn answers_within(wait: Duration, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
     tokio::time::timeout(wait, connection.ping()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map(|()| true)
-}
-
-/// SQLite's result codes: <https://www.sqlite.org/rescode.html>. The low byte is the primary code.
-fn sqlite_failed(code: &str, detail: String) -> StoreError {
-    /// A STRICT column refused a value: a sum left 64 bits and became a real number.
-    const CONSTRAINT_DATATYPE: i64 = 3_091;
-    let code = code.parse::<i64>().unwrap_or(0);
-    match code % 256 {
-        _ if code == CONSTRAINT_DATATYPE || detail.contains("integer overflow") => StoreError::Overflow,
-        // BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL
-        5..=10 | 13..=15 => StoreError::Unavailable(detail),
-        19 => StoreError::Constraint(detail),
-        _ => StoreError::Corrupt(detail),
-    }
-}
-
-/// PostgreSQL's classes: <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
-fn postgres_failed(code: &str, detail: String) -> StoreError {
-    match (code, code.get(..2).unwrap_or_default()) {
-        ("22003", _) => StoreError::Overflow,
-        (_, "23") => StoreError::Constraint(detail),
-        // Serialisation failure, deadlock, lock not available, the session was ended.
-        ("40001" | "40P01" | "55P03" | "57P01" | "57P02", _) | (_, "08") => StoreError::Again(detail),
-        // Authorisation, invalid transaction state (read-only), rollback, resources, locks, operator, system
-        (_, "28" | "25" | "40" | "53" | "55" | "57" | "58") => StoreError::Unavailable(detail),
-        _ => StoreError::Corrupt(detail),
-    }
 }

@@ -15,6 +15,8 @@
 
 mod agent;
 mod cases;
+#[cfg(test)]
+mod cli;
 mod crash;
 mod engines;
 #[cfg(test)]

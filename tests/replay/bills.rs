@@ -74,21 +74,21 @@ async fn a_quarter_agrees(which: usize) {
 }
 
 #[tokio::test]
-async fn real_traces_cost_what_the_naive_model_says_1_of_4() {
+async fn s15_real_traces_cost_what_the_naive_model_says_1_of_4() {
     a_quarter_agrees(0).await;
 }
 
 #[tokio::test]
-async fn real_traces_cost_what_the_naive_model_says_2_of_4() {
+async fn s15_real_traces_cost_what_the_naive_model_says_2_of_4() {
     a_quarter_agrees(1).await;
 }
 
 #[tokio::test]
-async fn real_traces_cost_what_the_naive_model_says_3_of_4() {
+async fn s15_real_traces_cost_what_the_naive_model_says_3_of_4() {
     a_quarter_agrees(2).await;
 }
 
 #[tokio::test]
-async fn real_traces_cost_what_the_naive_model_says_4_of_4() {
+async fn s15_real_traces_cost_what_the_naive_model_says_4_of_4() {
     a_quarter_agrees(3).await;
 }

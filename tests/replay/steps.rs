@@ -81,7 +81,7 @@ fn own_traces_become_the_same_leases_and_samples() {
 }
 
 #[test]
-fn real_traces_become_the_same_leases_and_samples() {
+fn s15_real_traces_become_the_same_leases_and_samples() {
     for path in &real() {
         agree(path);
     }
