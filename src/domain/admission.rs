@@ -246,15 +246,17 @@ fn sandboxes_are_free(asks: &[Ask], standing: &Standing<'_>) -> Result<(), Refus
     Ok(())
 }
 
-/// Rule 3: the worst-case list cost of each lease is at most its `max_cost`.
+/// Rule 3: the worst-case list cost of each lease is at most its `max_cost`. [`Overflow`] when it is more than an amount
+/// can say: a lease is not granted whose cost could not be shown.
 fn within_max_cost(asks: &[Ask], standing: &Standing<'_>) -> Result<Result<(), Refusal>, Overflow> {
     for ask in asks {
-        if let Some(max_cost) = ask.max_cost {
-            let worst = ask.shape.worst_cost(ask.window, standing.prices)?;
-            if worst > Cost::from_micros(max_cost) {
-                let (lease, worst_case) = (ask.lease.clone(), worst.ceil()?);
-                return Ok(Err(Refusal::MaxCostExceeded { lease, worst_case, max_cost }));
-            }
+        let worst = ask.shape.worst_cost(ask.window, standing.prices)?;
+        let worst_case = worst.ceil()?;
+        if let Some(max_cost) = ask.max_cost
+            && worst > Cost::from_micros(max_cost)
+        {
+            let lease = ask.lease.clone();
+            return Ok(Err(Refusal::MaxCostExceeded { lease, worst_case, max_cost }));
         }
     }
     Ok(Ok(()))

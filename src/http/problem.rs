@@ -85,6 +85,13 @@ impl From<&Refusal> for Failure {
     }
 }
 
+impl Failure {
+    /// Its document.
+    pub(super) fn into_problem(self) -> Box<Problem> {
+        self.0
+    }
+}
+
 impl From<CommandError> for Failure {
     fn from(error: CommandError) -> Self {
         match error {

@@ -289,7 +289,11 @@ impl Ledger {
             let Some(owner) = accounts.get(&bill.account) else { continue };
             let credits = credits.remove(&bill.account).unwrap_or_default();
             let head = head_of(owner, month, bill.carried_over, credits.clone());
-            let draft = Invoice::draft(head, &bill.days, &bill.book)?;
+            let Ok(draft) = Invoice::draft(head, &bill.days, &bill.book) else {
+                // What no amount can say stays a draft; it must not hold up everybody else's.
+                tracing::error!(account = %bill.account, month = month.index(), "an invoice is beyond all amounts");
+                continue;
+            };
             if draft.lines.iter().any(|line| line.used.is_some()) {
                 let invoice = Invoice { status: Status::Final { number: next, at: now }, ..draft };
                 let terms = credits::records(&credits, &invoice);

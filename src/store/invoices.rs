@@ -10,7 +10,7 @@ use crate::domain::time::{Day, Month, Timestamp};
 
 use super::customers::account_rows;
 use super::dialect::Row;
-use super::read::{known, narrow};
+use super::read::known;
 use super::statement::Statement;
 use super::{Answer, Rows, StoreError, Tx, Value, all};
 
@@ -63,8 +63,8 @@ static LIST: Statement = Statement::new(
 );
 static LINES: Statement = Statement::new(
     "invoice lines",
-    "SELECT l.account_id, l.month, l.item, l.use_month, l.from_day, l.to_day, l.card_id, l.quantity, l.measured,
-        l.price_micros, l.credit_id, l.tax_rate_bps, l.tax_base_micros, l.amount_micros
+    "SELECT l.account_id, l.month, l.item, l.use_month, l.from_day, l.to_day, l.card_id, l.quantity,
+        l.quantity_high, l.measured, l.measured_high, l.price_micros, l.credit_id, l.tax_rate_bps, l.tax_base_micros, l.amount_micros
     FROM {rows account_id text, month int}
     {each invoice_lines l: l.account_id = r.account_id AND l.month = r.month} ORDER BY r.ord, l.line",
 );
@@ -77,8 +77,8 @@ static ADD: Statement = Statement::new(
 static ADD_LINES: Statement = Statement::new(
     "add invoice lines",
     "INSERT INTO invoice_lines ({columns}) SELECT {r.columns} FROM {rows account_id text, month int, line int |
-        item text, use_month int, from_day int, to_day int, card_id text, quantity int, measured int,
-        price_micros int, credit_id text, tax_rate_bps int, tax_base_micros int, amount_micros int} WHERE true ORDER BY r.ord",
+        item text, use_month int, from_day int, to_day int, card_id text, quantity int,
+        quantity_high int, measured int, measured_high int, price_micros int, credit_id text, tax_rate_bps int, tax_base_micros int, amount_micros int} WHERE true ORDER BY r.ord",
 );
 pub(super) static STATEMENTS: &[&Statement] =
     &[&TAKE_TURNS, &NEXT, &SET_NEXT, &KNOWN, &COUNT, &CARRIED, &LAST, &ONE, &LIST, &LINES, &ADD, &ADD_LINES];
@@ -106,11 +106,10 @@ fn line(row: &mut Row) -> Answer<((AccountId, Month), Line)> {
     let item = known(Item::of_name(row.text()?), "an invoice's item")?;
     let month = row.opt_int()?.map(|index| known(Month::from_index(index), "a month")).transpose()?;
     let (from, to, card) = (row.opt_day()?, row.opt_day()?, row.opt_id::<RateCardId>()?);
-    let (quantity, measured) = (row.opt_int()?, row.opt_int()?);
+    let (quantity, measured) = (row.opt_wide()?, row.opt_wide()?);
     let price = row.opt_int()?.map(|micros| known(PriceMicros::new(micros), "a price")).transpose()?;
     let used = match (month, from, to, card, quantity) {
         (Some(month), Some(from), Some(to), Some(card), Some(quantity)) => {
-            let (quantity, measured) = (i128::from(quantity), measured.map(i128::from));
             Some(Used { month, from, to, card, quantity, measured, price })
         }
         (None, None, None, None, None) => None,
@@ -132,8 +131,7 @@ fn write_line<'a>(rows: &mut Rows<'a>, invoice: &'a Invoice, place: usize, line:
     rows.opt_int(used.map(|used| used.month.index()));
     rows.opt_int(used.map(|used| Day::index(used.from))).opt_int(used.map(|used| Day::index(used.to)));
     rows.opt_text(used.map(|used| used.card.as_str()));
-    rows.opt_int(used.map(|used| narrow(used.quantity)).transpose()?);
-    rows.opt_int(used.and_then(|used| used.measured).map(narrow).transpose()?);
+    rows.opt_wide(used.map(|used| used.quantity))?.opt_wide(used.and_then(|used| used.measured))?;
     rows.opt_int(used.and_then(|used| used.price).map(PriceMicros::micros_per_hour));
     rows.opt_text(line.credit.as_ref().map(GrantId::as_str));
     rows.opt_int(line.taxed.map(|taxed| taxed.rate.bps())).opt_int(line.taxed.map(|taxed| taxed.base.count()));

@@ -39,6 +39,11 @@ static SCRIPTS: &[Script] = &[
         sqlite: include_str!("../../migrations/sqlite/0007_remote_write.sql"),
         postgres: include_str!("../../migrations/postgres/0007_remote_write.sql"),
     },
+    Script {
+        name: "0008_wide_quantities",
+        sqlite: include_str!("../../migrations/sqlite/0008_wide_quantities.sql"),
+        postgres: include_str!("../../migrations/postgres/0008_wide_quantities.sql"),
+    },
 ];
 
 /// Makes the tables of this month's evidence and of the next three, where they are missing. Whoever makes them holds

@@ -175,7 +175,41 @@ pub(super) fn narrow(quantity: i128) -> Answer<i64> {
     i64::try_from(quantity).map_err(|_| StoreError::Overflow)
 }
 
+/// Bits of the lower part of a quantity in two columns.
+const LOW_BITS: u32 = 62;
+
+/// A quantity as its lower part and, where 64 bits do not hold it, the higher one.
+fn split(quantity: i128) -> Answer<(i64, Option<i64>)> {
+    if let Ok(all) = i64::try_from(quantity) {
+        return Ok((all, None));
+    }
+    let size = 1_i128.checked_shl(LOW_BITS).unwrap_or_default();
+    let (high, low) = (quantity.checked_div_euclid(size), quantity.checked_rem_euclid(size));
+    let (high, low) = high.zip(low).ok_or(StoreError::Overflow)?;
+    Ok((narrow(low)?, Some(narrow(high)?)))
+}
+
+/// The quantity of its two parts.
+fn joined(low: i64, high: Option<i64>) -> Option<i128> {
+    let size = 1_i128.checked_shl(LOW_BITS)?;
+    i128::from(high.unwrap_or(0)).checked_mul(size)?.checked_add(i128::from(low))
+}
+
+impl Row {
+    /// A quantity in two columns, or NULL; see [`Rows::opt_wide`].
+    pub(super) fn opt_wide(&mut self) -> Answer<Option<i128>> {
+        let (low, high) = (self.opt_int()?, self.opt_int()?);
+        low.map(|low| known(joined(low, high), "a quantity")).transpose()
+    }
+}
+
 impl Rows<'_> {
+    /// A quantity in two columns, which may need more than 64 bits, or NULL.
+    pub(super) fn opt_wide(&mut self, quantity: Option<i128>) -> Answer<&mut Self> {
+        let parts = quantity.map(split).transpose()?;
+        Ok(self.opt_int(parts.map(|(low, _)| low)).opt_int(parts.and_then(|(_, high)| high)))
+    }
+
     /// The five columns of a usage.
     pub(super) fn usage(&mut self, usage: &Usage) -> Answer<()> {
         self.int(narrow(usage.run_ms)?)
@@ -201,5 +235,29 @@ impl Rows<'_> {
     pub(super) fn day_totals(&mut self, totals: &DayTotals) -> Answer<()> {
         self.usage(&totals.used)?;
         self.usage(&totals.reserved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{joined, split};
+
+    #[test]
+    fn wide_quantities_come_back() {
+        for quantity in [
+            0,
+            1,
+            -1,
+            i64::MAX.into(),
+            i64::MIN.into(),
+            i128::from(i64::MAX) + 1,
+            i128::from(i64::MIN) - 1,
+            1 << 80,
+            -(1 << 80) - 7,
+        ] {
+            let (low, high) = split(quantity).unwrap();
+            assert_eq!((joined(low, high), high.is_none()), (Some(quantity), i64::try_from(quantity).is_ok()));
+        }
+        assert!(split(i128::MAX).is_err());
     }
 }

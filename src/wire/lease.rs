@@ -363,6 +363,14 @@ pub struct Quoted {
     pub refusal: Option<Box<Problem>>,
 }
 
+impl Quoted {
+    /// That the gate would say no.
+    #[must_use]
+    pub fn refused(problem: Box<Problem>) -> Self {
+        Self { allowed: false, leases: None, refusal: Some(problem) }
+    }
+}
+
 impl From<&Quote> for Quoted {
     fn from(quote: &Quote) -> Self {
         match quote {
@@ -373,7 +381,7 @@ impl From<&Quote> for Quoted {
                 };
                 Self { allowed: true, leases: Some(leases.iter().map(shown).collect()), refusal: None }
             }
-            Err(refusal) => Self { allowed: false, leases: None, refusal: Some(Box::new(Problem::from(refusal))) },
+            Err(refusal) => Self::refused(Box::new(Problem::from(refusal))),
         }
     }
 }

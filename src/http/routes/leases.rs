@@ -10,6 +10,7 @@ use crate::http::Shared;
 use crate::http::auth::{Operator, Reader};
 use crate::http::extract::{AccountPath, JsonBody, LeasePath, List, NoQuery, Query};
 use crate::http::problem::{Answer, Failure};
+use crate::ledger::command::CommandError;
 use crate::ledger::view::LeaseFilter;
 use crate::wire::lease::{Admission, Extension, Lease, LeaseEnd, LeaseMove, LeaseStateWord, Leases, Quoted, STATES};
 use crate::wire::page::Page;
@@ -75,7 +76,14 @@ pub(in crate::http) async fn quote(
     body: JsonBody,
 ) -> Answer {
     let request = body.read(|value| Admission::read(path.account, value))?;
-    ok(Quoted::from(&state.ledger.quote(request).await?))
+    match state.ledger.quote(request).await {
+        Ok(quote) => ok(Quoted::from(&quote)),
+        // What the admission would be told with another status is what it would be told.
+        Err(error @ (CommandError::Conflict { .. } | CommandError::NotFound("key"))) => {
+            ok(Quoted::refused(Failure::from(error).into_problem()))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Lists the leases of an account by id.

@@ -9,7 +9,7 @@ use super::priced;
 use crate::domain::checked::mul_div_floor;
 use crate::domain::cost::Priced;
 use crate::domain::credit::CreditBook;
-use crate::domain::customer::Account;
+use crate::domain::customer::{Account, Key};
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, KeyId};
 use crate::domain::limits::DayTotals;
@@ -20,10 +20,24 @@ use crate::domain::usage::Usage;
 use crate::store::shapes::{Bucket, Group, UsageQuery};
 use crate::store::{StoreError, Tx};
 
-/// Most keys that a balance shows, and most due leases whose holds it subtracts, in one statement.
-const KEYS_MAX: i64 = 1_000;
+/// Keys that are read at once, and most due leases whose holds are subtracted.
+const KEYS_READ: i64 = 1_000;
 const DUE_MAX: i64 = 10_000;
 const GRANTS_MAX: i64 = 10_000;
+
+/// Every key of an account, by id.
+async fn all_keys(tx: &mut Tx, account: &AccountId) -> Result<Vec<Key>, StoreError> {
+    let mut keys: Vec<Key> = Vec::new();
+    loop {
+        let after = keys.last().map(|key| key.id.to_string());
+        let page = tx.list_keys(account, after.as_deref(), KEYS_READ).await?;
+        let full = i64::try_from(page.len()) == Ok(KEYS_READ);
+        keys.extend(page);
+        if !full {
+            return Ok(keys);
+        }
+    }
+}
 
 impl Ledger {
     /// Where an account stands; `None` when there is none of that id.
@@ -41,7 +55,7 @@ impl Ledger {
         let (month_credit, credits) = self.credit_so_far(tx, owner, now).await?;
         let days = self.key_days_settled(tx, &owner.id, &book, now).await?;
         let all = days.values().try_fold(DayTotals::default(), |sum, day| sum.plus(*day))?;
-        let known = tx.list_keys(&owner.id, None, KEYS_MAX).await?;
+        let known = all_keys(tx, &owner.id).await?;
         let shown = known.iter().filter(|key| key.revoked_at.is_none() || days.contains_key(&key.id));
         let keys = shown
             .map(|key| {

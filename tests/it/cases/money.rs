@@ -12,6 +12,8 @@ on_each_backend!(
     m2_any_order_and_any_number_of_workers,
     m3_absurd_input_of_one_account,
     m3_the_largest_bill,
+    m3_a_quantity_beyond_64_bits,
+    m3_a_cost_that_no_amount_can_say,
     m7_a_price_change_inside_a_lease,
     m7_a_card_of_an_account,
     m8_a_deleted_key,
@@ -128,6 +130,45 @@ async fn m3_the_largest_bill(backend: Backend) {
     let costs = api.costs("acme", start, end, "granularity=total&group_by=resource").await;
     let shown: Vec<i64> = costs["rows"].as_array().unwrap().iter().map(|row| int(row, "list_micros")).collect();
     assert_eq!(shown, [17_856_000_000 + 19_046_400_000, 55_800_000 + 365_690_880_000, 0]);
+}
+
+/// 52 leases of 64 TiB for a month pass 2^63 MiB-ms in one line of an invoice.
+async fn m3_a_quantity_beyond_64_bits(backend: Backend) {
+    let engine = Engine::with_customer(backend, time("2026-12-01T00:00:00Z")).await;
+    let api = &engine.admin;
+    made(api.account("small", true).await);
+    made(api.key("small", "ci", None).await);
+    let names: Vec<String> = (0..52).map(|index| format!("l-{index}")).collect();
+    let leases: Vec<Value> = names.iter().map(|id| lease(id, id, 1, 64 * 1_024 * 1_024, 744 * HOUR_S)).collect();
+    made(api.admit("acme", "ci", &leases).await);
+    made(api.admit("small", "ci", &[lease("s", "s", 1, 1_024, HOUR_S)]).await);
+    engine.set_clock(time("2027-01-01T00:00:00Z")).await;
+    let end = engine.now();
+    api.accepted(&names.iter().map(|id| sample("acme", id, id, end, 0)).collect::<Vec<_>>()).await;
+    api.accepted(&[sample("small", "s", "s", time("2026-12-01T01:00:00Z"), 0)]).await;
+    done(api.post("/v1/months/2026-12/close", &json!({})).await);
+    let invoice = |account: &str| format!("/v1/accounts/{account}/invoices/2026-12");
+    assert_eq!(done(api.get(&invoice("small")).await)["status"], "final");
+    let large = done(api.get(&invoice("acme")).await);
+    let memory = large["lines"].as_array().unwrap().iter().find(|line| line["resource"] == "memory").unwrap();
+    // 52 x 65,536 GiB x 744 h, at 7,500 microdollars.
+    assert_eq!(memory["quantity"], "2535456768.000000000000");
+    assert_eq!(int(memory, "amount_micros"), 52 * 65_536 * 744 * 7_500);
+    engine.assert_verified();
+}
+
+async fn m3_a_cost_that_no_amount_can_say(backend: Backend) {
+    let engine = Engine::with_customer(backend, midnight().plus_h(-2)).await;
+    let api = &engine.admin;
+    let dear = json!({"id": "dear", "effective_on": "2026-11-10", "cpu_micros_per_vcpu_hour": 1_000_000_000,
+                      "memory_micros_per_gib_hour": 1_000_000_000, "storage_micros_per_gib_hour": 108,
+                      "cpu_floor_millicores": 50, "account": "acme"});
+    made(api.post("/v1/rate-cards", &dear).await);
+    engine.set_clock(midnight()).await;
+    let before = engine.seen("acme").await;
+    let ask = [lease("l", "s", 1_024, 64 * 1_024 * 1_024, 744 * HOUR_S)];
+    refused(api.admit("acme", "ci", &ask).await, 422, "invalid_request");
+    assert_eq!(engine.seen("acme").await, before, "nothing was admitted");
 }
 
 /// List costs of the two days around midnight.

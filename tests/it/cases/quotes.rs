@@ -75,4 +75,16 @@ async fn a_quote_answers_as_the_gate_does(backend: Backend) {
     // Worst cases are rounded up: 1 s of 1 vCPU, 1 MiB is 6.946...
     let quote = done(api.quote("acme", "ci", &[crate::harness::lease("l", "s", 1, 1, 1)]).await);
     assert_eq!(int(&quote["leases"][0], "worst_case_micros"), 7);
+    // What the gate answers with other statuses is a quote of 200 all the same.
+    made(api.admit("acme", "ci", &[shape("running", 60)]).await);
+    let other = |id: &str| with(shape(id, 60), "sandbox", "s-running");
+    for (key, ask, code) in [
+        ("ci", other("second"), "lease_running"),
+        ("ci", shape("running", 61), "lease_conflict"),
+        ("nobody", shape("l", 60), "not_found"),
+    ] {
+        let quote = done(api.quote("acme", key, std::slice::from_ref(&ask)).await);
+        assert_eq!((&quote["allowed"], &quote["refusal"]["code"]), (&json!(false), &json!(code)), "{quote}");
+        assert_ne!(api.admit("acme", key, &[ask]).await.0, 201);
+    }
 }
