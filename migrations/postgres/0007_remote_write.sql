@@ -12,7 +12,8 @@ CREATE TABLE sample_parts (
     series TEXT COLLATE "C" NOT NULL,
     value BIGINT NOT NULL,
     received_at BIGINT NOT NULL,
-    host_id TEXT COLLATE "C"
+    host_id TEXT COLLATE "C",
+    epoch BIGINT
 );
 CREATE UNIQUE INDEX sample_parts_by_sandbox ON sample_parts (account_id, sandbox_id, lease_id, kind, at, series);
 CREATE INDEX sample_parts_by_time ON sample_parts (received_at);

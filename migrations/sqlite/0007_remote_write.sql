@@ -12,7 +12,8 @@ CREATE TABLE sample_parts (
     series TEXT NOT NULL,
     value INTEGER NOT NULL,
     received_at INTEGER NOT NULL,
-    host_id TEXT
+    host_id TEXT,
+    epoch INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX sample_parts_by_sandbox ON sample_parts (account_id, sandbox_id, lease_id, kind, at, series);
 CREATE INDEX sample_parts_by_time ON sample_parts (received_at);

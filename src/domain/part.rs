@@ -7,8 +7,9 @@
 //!   counter began at S, and S is not after `t`: between S and then no other can have begun. That is its epoch. Nothing
 //!   is guessed: with a wrong epoch a counter would count twice.
 //! - Memory is that of the first look at or after `t`.
-//! - Where several series make one number (a counter a CPU, a device a disk), their sum is taken when each of them has
-//!   gone on to a later instant: then none of this instant is still on its way, for a series keeps its order.
+//! - Where several series make one number (a counter a CPU, a device a disk), their sum is taken when each that is known
+//!   has gone on to a later instant: then none of this instant is still on its way, for a series keeps its order. The
+//!   latest of each series always waits, so all are known from one instant to the next.
 //!
 //! What has waited too long is taken as it is, or set aside. Nothing here depends on how parts were cut into requests.
 
@@ -64,6 +65,8 @@ pub struct Part {
     pub series: String,
     /// The number, in the unit of its kind; never negative.
     pub value: i64,
+    /// Of a CPU counter: its epoch, where the sender says it beside the number.
+    pub epoch: Option<i64>,
     /// When it came.
     pub received_at: Timestamp,
     /// Whose token sent it.
@@ -91,7 +94,7 @@ pub enum Series {
 /// What joining needs to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinRules {
-    /// Whether counters have a start; without one their epoch is 0.
+    /// Whether counters have a start of their own; without one their epoch is what they say, or else 0.
     pub start: bool,
     /// Whether memory is told.
     pub memory: bool,
@@ -251,7 +254,11 @@ impl Joined {
         for (at, cells) in parts.cpu {
             let overdue = cells.values().all(|piece| is_overdue(piece, rules, now));
             let complete = rules.cpu == Series::One || is_complete(&cells, at, &last, rules, now);
-            let epoch = if rules.start { epoch_at(&parts.starts, at) } else { Some((0, at)) };
+            let Ok(told) = epoch_of(&cells) else {
+                self.set_all_aside(cells, PartFault::Conflict);
+                continue;
+            };
+            let epoch = if rules.start { epoch_at(&parts.starts, at) } else { Some((told.unwrap_or(0), at)) };
             let memory = memory_at(&parts.memories, at);
             let Some((first, lease)) = cells.values().next().map(|piece| piece.part.clone()).zip(lease) else {
                 self.set_all_aside(cells, PartFault::NoEpoch);
@@ -275,8 +282,10 @@ impl Joined {
                 self.set_all_aside(cells, PartFault::TooLarge);
                 continue;
             };
-            used.insert(seen_at);
-            used.extend(memory.map(|(_, seen_at)| seen_at));
+            // A look after this instant may still be what a later one needs.
+            used.extend(
+                memory.map(|(_, seen_at)| seen_at).into_iter().chain([seen_at]).filter(|seen_at| *seen_at == at),
+            );
             let memory = memory.and_then(|(bytes, _)| mebibytes(bytes)).filter(|memory| *memory > MebiBytes::ZERO);
             let (fresh, host) = self.take(&cells);
             let reading = Reading { at, epoch, cpu_usage_us, memory, storage: None };
@@ -289,7 +298,7 @@ impl Joined {
     }
 
     /// What was seen of a counter or its memory is kept while a part may still need it: the latest of each `of`, unless a
-    /// sample had it and none waits.
+    /// sample of that very instant had it and none waits.
     fn observed(
         &mut self,
         pieces: Vec<Piece>,
@@ -321,7 +330,7 @@ impl Joined {
     }
 }
 
-/// Whether all series of an instant have gone on, or there is no more to wait for.
+/// Whether all series that are known have gone on, or there is no more to wait for.
 fn is_complete(
     cells: &Cells,
     at: Timestamp,
@@ -329,12 +338,18 @@ fn is_complete(
     rules: &JoinRules,
     now: Timestamp,
 ) -> bool {
-    let gone_on = |series: &String| last.get(series).is_some_and(|last| *last > at);
-    cells.keys().all(gone_on) || cells.values().all(|piece| is_overdue(piece, rules, now))
+    last.values().all(|last| *last > at) || cells.values().all(|piece| is_overdue(piece, rules, now))
 }
 
 fn sum(cells: &Cells) -> Option<i64> {
     cells.values().try_fold(0_i64, |sum, piece| sum.checked_add(piece.part.value))
+}
+
+/// The epoch that an instant's cells say; an error where they say several.
+fn epoch_of(cells: &Cells) -> Result<Option<i64>, ()> {
+    let mut told = cells.values().map(|piece| piece.part.epoch);
+    let first = told.next().flatten();
+    if told.all(|epoch| epoch == first) { Ok(first) } else { Err(()) }
 }
 
 /// Bytes as MiB, what is begun counting as whole; `None` beyond the bound of a sandbox.

@@ -27,8 +27,6 @@ pub struct Arrived {
     pub part: Part,
     /// The replica; `None`: there is only one sender.
     pub replica: Option<String>,
-    /// Whether it was not sent by itself, but told by another's labels: it is not counted.
-    pub derived: bool,
 }
 
 /// Parts of one request.
@@ -81,7 +79,6 @@ impl Ledger {
     pub async fn take_parts(&self, host: Option<HostId>, command: TakeParts, rules: &PartRules) -> Answer<Taken> {
         let now = self.engine.clock.now();
         let mut taken = Taken::default();
-        let mut uncounted = 0_usize;
         let mut keep = Keep { replica_silent_ms: rules.replica_silent_ms, aside: command.aside, ..Keep::default() };
         for aside in &keep.aside {
             taken.reject(aside.code);
@@ -94,8 +91,7 @@ impl Ledger {
             let (waiting, chosen) = self.known(&of, replicated).await?;
             pieces = waiting;
             let heard = heard(command.parts, chosen, now, rules.replica_silent_ms, &mut taken, &mut keep);
-            for Arrived { mut part, derived, .. } in heard {
-                uncounted = uncounted.saturating_add(usize::from(derived));
+            for Arrived { mut part, .. } in heard {
                 (part.received_at, part.host) = (now, host.clone());
                 let key = (part.account.clone(), part.sandbox.clone());
                 pieces.entry(key).or_default().push(Piece { part, kept: None });
@@ -105,7 +101,6 @@ impl Ledger {
         }
         self.join_and_take(pieces, rules, now, &mut taken, &mut keep).await?;
         self.keep(keep).await?;
-        taken.written = taken.written.saturating_sub(uncounted);
         Ok(taken)
     }
 
@@ -203,7 +198,7 @@ fn heard(
             let key = (arrived.part.account.clone(), arrived.part.sandbox.clone());
             match choose(chosen.get(&key), &replica, now, silent_ms) {
                 Choice::Another => {
-                    taken.replicated = taken.replicated.saturating_add(usize::from(!arrived.derived));
+                    taken.replicated = taken.replicated.saturating_add(1);
                     continue;
                 }
                 Choice::Heard { note: false } => {}

@@ -18,7 +18,7 @@ const NO_LEASE: &str = "";
 
 static OF_SANDBOXES: Statement = Statement::new(
     "parts of sandboxes",
-    "SELECT p.seq, p.account_id, p.sandbox_id, p.lease_id, p.kind, p.at, p.series, p.value, p.received_at, p.host_id
+    "SELECT p.seq, p.account_id, p.sandbox_id, p.lease_id, p.kind, p.at, p.series, p.value, p.received_at, p.host_id, p.epoch
     FROM {rows account_id text, sandbox_id text}
     {each sample_parts p by sample_parts_by_sandbox: p.account_id = r.account_id AND p.sandbox_id = r.sandbox_id}",
 );
@@ -30,7 +30,7 @@ static OLDEST: Statement = Statement::new(
 static ADD: Statement = Statement::new(
     "add parts",
     "INSERT INTO sample_parts ({columns}) SELECT {r.columns} FROM {rows account_id text, sandbox_id text, lease_id text,
-        kind text, at int, series text | value int, received_at int, host_id text} WHERE true ORDER BY r.ord
+        kind text, at int, series text | value int, received_at int, host_id text, epoch int} WHERE true ORDER BY r.ord
     ON CONFLICT (account_id, sandbox_id, lease_id, kind, at, series) DO NOTHING",
 );
 static REMOVE: Statement =
@@ -66,6 +66,7 @@ fn piece(row: &mut Row) -> Answer<Piece> {
         value: row.int()?,
         received_at: row.time()?,
         host: row.opt_id()?,
+        epoch: row.opt_int()?,
     };
     Ok(Piece { part, kept: Some(kept) })
 }
@@ -100,7 +101,7 @@ impl Tx {
             rows.text(part.account.as_str()).text(part.sandbox.as_str());
             rows.text(part.lease.as_ref().map_or(NO_LEASE, LeaseId::as_str)).text(part.kind.name()).int(part.at.ms());
             rows.text(&part.series).int(part.value).int(part.received_at.ms());
-            rows.opt_text(part.host.as_ref().map(HostId::as_str));
+            rows.opt_text(part.host.as_ref().map(HostId::as_str)).opt_int(part.epoch);
         });
         self.write(&ADD, &rows).await?;
         let rows = Rows::of(changes.replicas.values(), |rows, chosen| {

@@ -71,7 +71,7 @@ impl Mapping {
         let settings = &self.settings;
         PartRules {
             join: JoinRules {
-                start: settings.epoch_metric.get().is_some() || !settings.epoch.is_empty(),
+                start: settings.epoch_metric.get().is_some(),
                 memory: settings.memory_metric.get().is_some(),
                 cpu: if settings.cpu_sum { part::Series::Sum } else { part::Series::One },
                 storage: if settings.storage_sum { part::Series::Sum } else { part::Series::One },
@@ -183,27 +183,25 @@ impl Mapping {
 }
 
 impl Number {
-    /// The parts of one sample: its number, and what its labels say of the counter's start. An error without a name is a
-    /// time that can't be one.
-    pub fn part(&self, point: &Point) -> Result<[Option<Part>; 2], Option<BadNumber>> {
+    /// The part of one sample. An error without a name is a time that can't be one.
+    pub fn part(&self, point: &Point) -> Result<Part, Option<BadNumber>> {
         let at = Timestamp::from_ms(point.at_ms).ok_or(None)?;
         let value = match self.kind {
             PartKind::Cpu | PartKind::Start => counter(point.bits, self.scale),
             PartKind::Memory | PartKind::Storage => whole(point.bits, self.scale, i64::MAX),
         };
-        let part = |kind, series: &str, value| Part {
+        Ok(Part {
             account: self.account.clone(),
             sandbox: self.sandbox.clone(),
             lease: self.lease.clone(),
-            kind,
+            kind: self.kind,
             at,
-            series: series.to_owned(),
-            value,
+            series: self.series.clone(),
+            value: value.map_err(Some)?,
+            epoch: self.epoch,
             // Both are known to who takes it.
             received_at: at,
             host: None,
-        };
-        let number = part(self.kind, &self.series, value.map_err(Some)?);
-        Ok([Some(number), self.epoch.map(|epoch| part(PartKind::Start, "", epoch))])
+        })
     }
 }

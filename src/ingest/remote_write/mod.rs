@@ -88,12 +88,7 @@ impl Request {
                 continue;
             }
             match meaning.part(point) {
-                Ok(parts) => {
-                    let parts = parts.into_iter().zip([false, true]);
-                    self.parts.parts.extend(parts.filter_map(|(part, derived)| {
-                        Some(Arrived { part: part?, replica: replica.clone(), derived })
-                    }));
-                }
+                Ok(part) => self.parts.parts.push(Arrived { part, replica: replica.clone() }),
                 Err(bad) => {
                     let (code, detail) = bad.map_or(("invalid_sample", "its time can't be one"), BadNumber::told);
                     let detail = format!("{} {detail}", meaning.kind.name());

@@ -37,7 +37,7 @@ impl Prometheus {
             .arg("--enable-feature=agent")
             .arg(format!("--config.file={}", path("prometheus.yml").display()))
             .arg(format!("--storage.agent.path={}", path("data").display()))
-            .args(["--storage.agent.no-lockfile", "--web.listen-address=127.0.0.1:0"])
+            .arg("--web.listen-address=127.0.0.1:0")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
