@@ -31,7 +31,7 @@ use crate::store::{Lane, Store, StoreError, Tx};
 /// Bounds of batches and queues.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchLimits {
-    /// Most commands of one batch: bounds how long its rows stay locked.
+    /// Most commands of one batch, and most leases of several: bounds how long its rows stay locked.
     pub commands_max: usize,
     /// Most samples of one commit: a lone admission waits behind at most one such slice.
     pub slice_samples_max: usize,
@@ -170,7 +170,9 @@ async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
         if idle && !waited {
             return;
         }
-        engine.gates(std::mem::take(&mut gates)).await;
+        for batch in by_size(std::mem::take(&mut gates), commands_max) {
+            engine.gates(batch).await;
+        }
         for job in std::mem::take(&mut alone) {
             let answer = engine.alone(&job.command).await;
             drop(job.reply.send(answer));
@@ -232,6 +234,28 @@ impl Inbox {
             fill_slices(&mut self.samples, &mut self.held_over, slices, limits.slice_samples_max);
         }
     }
+}
+
+/// Cuts gate commands into batches of so many leases at most: one request may ask for a thousand, and what a batch holds
+/// in memory, and locked, goes by leases.
+fn by_size(jobs: Vec<Job<Gate, Passed>>, leases_max: usize) -> Vec<Vec<Job<Gate, Passed>>> {
+    let mut batches: Vec<Vec<Job<Gate, Passed>>> = Vec::new();
+    let mut leases = 0_usize;
+    for job in jobs {
+        let more = match &job.command {
+            Gate::Admit(request) => request.leases.len(),
+            Gate::Extend(_) => 1,
+        };
+        leases = leases.saturating_add(more);
+        match batches.last_mut() {
+            Some(batch) if leases <= leases_max => batch.push(job),
+            Some(_) | None => {
+                leases = more;
+                batches.push(vec![job]);
+            }
+        }
+    }
+    batches
 }
 
 async fn next_slices(

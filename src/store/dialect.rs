@@ -36,7 +36,7 @@ const ROWS_AHEAD: usize = 2_048;
 /// SQLite: the log is written back into the file when it has so many pages (64 MiB). A page that many commits change is
 /// then written back once, and not once a commit.
 const WAL_PAGES: &str = "16384";
-/// SQLite: what a connection keeps of the file in memory, in KiB (negative: the unit): the pages that commits come back to.
+/// SQLite: what the writer keeps of the file in memory, in KiB (negative: the unit): the pages that commits come back to.
 const CACHE: &str = "-65536";
 /// A lock is awaited for this part of the longest wait.
 const LOCK_WAITS: u64 = 4;
@@ -138,7 +138,6 @@ impl Backend {
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(SqliteSynchronous::Full)
                 .pragma("wal_autocheckpoint", WAL_PAGES)
-                .pragma("cache_size", CACHE)
                 .pragma("temp_store", "memory");
         }
         let mut one = pool::<sqlx::Sqlite>(1, options).test_before_acquire(false);
@@ -149,7 +148,8 @@ impl Backend {
                 Box::pin(async move { Ok(is_free) })
             });
         }
-        let writer = one.connect_with(connect.clone()).await.map_err(|error| failed(&error))?;
+        let writer =
+            one.connect_with(connect.clone().pragma("cache_size", CACHE)).await.map_err(|error| failed(&error))?;
         let readers = if memory {
             writer.clone()
         } else {
