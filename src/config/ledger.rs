@@ -22,7 +22,7 @@ section! {
         close_after_hours: i64 = 72, "RUNTAB_LEDGER_CLOSE_AFTER_HOURS";
         /// How many accounts are verified each day, chosen at random; 0: none.
         verify_daily_accounts: i64 = 10, "RUNTAB_LEDGER_VERIFY_DAILY_ACCOUNTS";
-        /// Most commands of one batch, which is one commit.
+        /// Most commands of one batch, which is one commit, and most leases of several.
         batch_commands_max: i64 = 1_024, "RUNTAB_LEDGER_BATCH_COMMANDS_MAX";
         /// Most samples of one batch, so that an admission never waits long behind samples.
         batch_samples_max: i64 = 200, "RUNTAB_LEDGER_BATCH_SAMPLES_MAX";

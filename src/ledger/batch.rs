@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::alone::{Alone, AloneAnswer};
 use super::command::{AdmitRequest, Admitted, CommandError, ExtendLease, SampleOutcome};
+use super::cut::cut;
 use super::ingest::{Sent, ingest};
 use super::lives::{Life, LifeAnswer};
 use super::retry::{Attempts, Failed};
@@ -170,7 +171,7 @@ async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
         if idle && !waited {
             return;
         }
-        for batch in by_size(std::mem::take(&mut gates), commands_max) {
+        for batch in cut(std::mem::take(&mut gates), commands_max, leases_of) {
             engine.gates(batch).await;
         }
         for job in std::mem::take(&mut alone) {
@@ -236,26 +237,12 @@ impl Inbox {
     }
 }
 
-/// Cuts gate commands into batches of so many leases at most: one request may ask for a thousand, and what a batch holds
-/// in memory, and locked, goes by leases.
-fn by_size(jobs: Vec<Job<Gate, Passed>>, leases_max: usize) -> Vec<Vec<Job<Gate, Passed>>> {
-    let mut batches: Vec<Vec<Job<Gate, Passed>>> = Vec::new();
-    let mut leases = 0_usize;
-    for job in jobs {
-        let more = match &job.command {
-            Gate::Admit(request) => request.leases.len(),
-            Gate::Extend(_) => 1,
-        };
-        leases = leases.saturating_add(more);
-        match batches.last_mut() {
-            Some(batch) if leases <= leases_max => batch.push(job),
-            Some(_) | None => {
-                leases = more;
-                batches.push(vec![job]);
-            }
-        }
+/// How many leases a gate command asks about: what a batch holds in memory, and locked, goes by them.
+fn leases_of(job: &Job<Gate, Passed>) -> usize {
+    match &job.command {
+        Gate::Admit(request) => request.leases.len(),
+        Gate::Extend(_) => 1,
     }
-    batches
 }
 
 async fn next_slices(

@@ -13,6 +13,7 @@ pub mod batch;
 mod callers;
 pub mod close;
 pub mod command;
+mod cut;
 pub mod evidence;
 pub mod gate;
 pub mod ingest;
