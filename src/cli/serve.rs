@@ -127,6 +127,7 @@ async fn over(store: Store, settings: &Settings, clock: Clock) -> anyhow::Result
         commands_max: count(settings.ledger.batch_commands_max),
         slice_samples_max: count(settings.ledger.batch_samples_max),
         queue_max: count(settings.ledger.queue_commands_max),
+        sample_batches_max: count(settings.store.sample_writers),
         batch_ms_max: settings.store.batch_ms_max(),
     };
     Ok(Ledger::start(store, clock, rules, limits))

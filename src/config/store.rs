@@ -74,9 +74,9 @@ section! {
         database: DatabaseUrl = DatabaseUrl("sqlite:runtab.db".to_owned()), "RUNTAB_DATABASE";
         /// A read replica of it for lists, costs and balances; empty: the database itself.
         read_database: DatabaseUrl = DatabaseUrl(String::new()), "RUNTAB_READ_DATABASE";
-        /// Connections that write, a lane; PostgreSQL only, SQLite has one writer in all. More would only wait for
-        /// each other's rows.
-        write_connections: i64 = 2, "RUNTAB_STORE_WRITE_CONNECTIONS";
+        /// Batches of samples that are written at once, accounts dealt out among them; each has two connections. PostgreSQL
+        /// only: SQLite has one writer in all.
+        sample_writers: i64 = 4, "RUNTAB_STORE_SAMPLE_WRITERS";
         /// Connections that read, beside those that write: one slow report should not hold up others.
         read_connections: i64 = 4, "RUNTAB_STORE_READ_CONNECTIONS";
         /// Longest wait for a connection, a lock or a statement, in milliseconds; then the batch is undone and 503.
@@ -94,7 +94,7 @@ impl Store {
             let detail = format!("{:?} is neither sqlite:PATH nor postgres://...", self.read_database);
             return Err(OutOfBounds { key: "read_database", detail });
         }
-        bounded("write_connections", self.write_connections, 1, 1_000)?;
+        bounded("sample_writers", self.sample_writers, 1, 64)?;
         bounded("read_connections", self.read_connections, 1, 1_000)?;
         bounded("wait_ms_max", self.wait_ms_max, 10, 600_000)
     }
@@ -117,7 +117,7 @@ impl Store {
     pub fn options(&self) -> Options {
         let connections = |count: i64| u32::try_from(count).unwrap_or(1);
         Options {
-            writers_max: connections(self.write_connections),
+            meters_max: connections(self.sample_writers),
             readers_max: connections(self.read_connections),
             wait_ms_max: self.wait_ms_max.unsigned_abs(),
         }

@@ -211,6 +211,37 @@ pub enum LeaseState {
 }
 
 impl Lease {
+    /// Whether nothing differs from what it was `before` but what samples change: the meter, the open hour and the page.
+    #[must_use]
+    pub fn is_only_metered(&self, before: &Self) -> bool {
+        // Without `..`, so that a field that is added has to be placed.
+        let Self {
+            account,
+            id,
+            key,
+            sandbox,
+            life,
+            kind,
+            shape,
+            window,
+            asked,
+            end,
+            host,
+            created_at,
+            open,
+            settles_at,
+            settled_at,
+            meter: _,
+            open_hour: _,
+            page: _,
+            voided_until,
+        } = before;
+        (&self.account, &self.id, &self.key, &self.sandbox, &self.life) == (account, id, key, sandbox, life)
+            && (&self.kind, &self.shape, &self.window, &self.asked) == (kind, shape, window, asked)
+            && (&self.end, &self.host, &self.created_at, &self.open) == (end, host, created_at, open)
+            && (&self.settles_at, &self.settled_at, &self.voided_until) == (settles_at, settled_at, voided_until)
+    }
+
     /// The effective end: the end that was told, else the granted one.
     #[must_use]
     pub fn effective_end(&self) -> Timestamp {

@@ -1,10 +1,10 @@
 //! Group commit: commands that wait are carried out together, in one transaction, and answered after its commit.
 //!
-//! A worker drains its lanes in turn: gate commands first (as many as wait, up to a cap), then what is done alone
-//! (customers, quotes), then ends and sandboxes, then one slice of samples; so that a lone admission waits behind one
-//! slice at most, and no lane starves. There is no timer that lingers for more. SQLite has one worker, for it has one
-//! writer; PostgreSQL has one for decisions and one for metering, which meet in the database only: a decision there
-//! waits for a slice only where both are about one account with free time left.
+//! A worker drains its lanes (`lanes.rs`) in turn: gate commands first (as many as wait, up to a cap), then what is done
+//! alone (customers, quotes), then ends and sandboxes, then one slice of samples; so that a lone admission waits behind
+//! one slice at most, and no lane starves. There is no timer that lingers for more. SQLite has one worker, for it has one
+//! writer; PostgreSQL has several, which meet in the database only: a decision there waits for a slice only where both
+//! are about one account with free time left.
 //!
 //! Fails closed: what the store does not confirm is answered as unavailable. When a batch does not fit the store (a sum
 //! beyond 64 bits, a broken constraint), its commands are carried out one by one, so that only the one at fault fails.
@@ -13,13 +13,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::alone::{Alone, AloneAnswer};
 use super::command::{AdmitRequest, Admitted, CommandError, ExtendLease, SampleOutcome};
 use super::cut::cut;
 use super::ingest::{Sent, ingest};
+use super::lanes::{self, GateJob, Inbox, Job, Lanes, SliceJob, Taken};
 use super::lives::{Life, LifeAnswer};
 use super::retry::{Attempts, Failed};
 use super::working_set::{Rules, WorkingSet};
@@ -38,30 +38,29 @@ pub struct BatchLimits {
     pub slice_samples_max: usize,
     /// Most commands that wait in a lane; more are refused as unavailable.
     pub queue_max: usize,
+    /// Batches of samples under way at once on a database that takes several writers.
+    pub sample_batches_max: usize,
     /// Longest time that one batch may take, all its attempts included, in milliseconds; then: unavailable.
     pub batch_ms_max: u64,
 }
 
 impl Default for BatchLimits {
     fn default() -> Self {
-        Self { commands_max: 1_024, slice_samples_max: 200, queue_max: 20_000, batch_ms_max: 10_000 }
+        Self {
+            commands_max: 1_024,
+            slice_samples_max: 200,
+            queue_max: 20_000,
+            sample_batches_max: 4,
+            batch_ms_max: 10_000,
+        }
     }
 }
 
 impl BatchLimits {
     /// Most commands of a batch of ends and the like: an admission waits behind it as it does behind a slice.
-    fn lives_max(&self) -> usize {
+    pub(super) fn lives_max(&self) -> usize {
         self.commands_max.min(self.slice_samples_max)
     }
-}
-
-/// A command and where its answer goes.
-#[derive(Debug)]
-pub struct Job<C, T> {
-    /// What is asked.
-    pub command: C,
-    /// Where the answer goes.
-    pub reply: oneshot::Sender<Answer<T>>,
 }
 
 /// A command that passes the gate.
@@ -82,32 +81,6 @@ pub enum Passed {
     Extended(Box<Lease>),
 }
 
-/// The sending ends of a ledger's lanes.
-#[derive(Clone, Debug)]
-pub struct Lanes {
-    /// Gate commands.
-    pub gate: mpsc::Sender<Job<Gate, Passed>>,
-    /// What is carried out alone.
-    pub alone: mpsc::Sender<Job<Alone, AloneAnswer>>,
-    /// Ends, moves, sandboxes, settling.
-    pub lives: mpsc::Sender<Job<Life, LifeAnswer>>,
-    /// Slices of samples.
-    pub samples: mpsc::Sender<Job<Vec<Sent>, Vec<SampleOutcome>>>,
-}
-
-struct Inbox {
-    gate: mpsc::Receiver<Job<Gate, Passed>>,
-    alone: mpsc::Receiver<Job<Alone, AloneAnswer>>,
-    lives: mpsc::Receiver<Job<Life, LifeAnswer>>,
-    samples: mpsc::Receiver<Job<Vec<Sent>, Vec<SampleOutcome>>>,
-    /// A slice that was taken but did not fit the batch before.
-    held_over: Option<Job<Vec<Sent>, Vec<SampleOutcome>>>,
-    /// Sending ends of lanes that this worker does not have, kept so that they are not closed.
-    _unused: Vec<Unused>,
-}
-
-type Unused = Box<dyn std::any::Any + Send>;
-
 /// Carries out batches.
 #[derive(Clone, Debug)]
 pub struct Engine {
@@ -125,38 +98,18 @@ pub struct Engine {
 
 /// Starts the workers. They end when `stop` is cancelled and everything that was accepted is answered.
 pub fn start(engine: &Engine, stop: &CancellationToken) -> (Lanes, Vec<tokio::task::JoinHandle<()>>) {
-    let max = engine.limits.queue_max;
-    let (gate, gate_in) = mpsc::channel(max);
-    let (alone, alone_in) = mpsc::channel(max);
-    let (lives, lives_in) = mpsc::channel(max);
-    let (samples, samples_in) = mpsc::channel(max);
-    let inbox = Inbox {
-        gate: gate_in,
-        alone: alone_in,
-        lives: lives_in,
-        samples: samples_in,
-        held_over: None,
-        _unused: Vec::new(),
-    };
-    let lanes = Lanes { gate, alone, lives, samples };
-    let spawn = |inbox| tokio::spawn(work(engine.clone(), inbox, stop.clone()));
-    let workers = if engine.store.is_shared() { inbox.by_lane().map(spawn).into() } else { vec![spawn(inbox)] };
-    (lanes, workers)
+    let (lanes, inboxes) = lanes::open(engine.limits, engine.store.is_shared());
+    let workers = inboxes.into_iter().map(|inbox| tokio::spawn(work(engine.clone(), inbox, stop.clone())));
+    (lanes, workers.collect())
 }
 
 async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
     let mut stopping = false;
-    let (mut gates, mut alone, mut lives, mut slices) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut taken = Taken::default();
     loop {
-        let samples_max = engine.limits.slice_samples_max;
-        let commands_max = engine.limits.commands_max;
-        let lives_max = engine.limits.lives_max();
         let waited = tokio::select! {
             biased;
-            got = inbox.gate.recv_many(&mut gates, commands_max) => got > 0,
-            got = inbox.alone.recv_many(&mut alone, 1) => got > 0,
-            got = inbox.lives.recv_many(&mut lives, lives_max) => got > 0,
-            got = next_slices(&mut inbox.samples, &mut inbox.held_over, &mut slices, samples_max) => got > 0,
+            got = inbox.wait(&mut taken, engine.limits) => got,
             () = stop.cancelled(), if !stopping => {
                 stopping = true;
                 inbox.close();
@@ -166,115 +119,27 @@ async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
         // What other tasks are about to send comes along: they go first, once.
         tokio::task::yield_now().await;
         // One of the lanes is closed and empty: so are they all, or will be; take what is left without waiting.
-        inbox.take_waiting(&mut gates, &mut alone, &mut lives, &mut slices, engine.limits);
-        let idle = gates.is_empty() && alone.is_empty() && lives.is_empty() && slices.is_empty();
-        if idle && !waited {
+        inbox.take_waiting(&mut taken, engine.limits);
+        if taken.is_empty() && !waited {
             return;
         }
-        for batch in cut(std::mem::take(&mut gates), commands_max, leases_of) {
+        for batch in cut(std::mem::take(&mut taken.gates), engine.limits.commands_max, leases_of) {
             engine.gates(batch).await;
         }
-        for job in std::mem::take(&mut alone) {
+        for job in std::mem::take(&mut taken.alone) {
             let answer = engine.alone(&job.command).await;
             drop(job.reply.send(answer));
         }
-        engine.lives(std::mem::take(&mut lives)).await;
-        engine.slices(std::mem::take(&mut slices)).await;
-    }
-}
-
-impl Inbox {
-    /// One that takes decisions only, and one for the rest.
-    fn by_lane(self) -> [Self; 2] {
-        let Self { gate, alone, lives, samples, held_over, .. } = self;
-        let (no_gate, gate_in) = mpsc::channel(1);
-        let (no_alone, alone_in) = mpsc::channel(1);
-        let (no_lives, lives_in) = mpsc::channel(1);
-        let (no_samples, samples_in) = mpsc::channel(1);
-        let unused: [Unused; 2] = [Box::new(no_lives), Box::new(no_samples)];
-        let decisions =
-            Self { gate, alone, lives: lives_in, samples: samples_in, held_over: None, _unused: unused.into() };
-        let unused: [Unused; 2] = [Box::new(no_gate), Box::new(no_alone)];
-        let metering = Self { gate: gate_in, alone: alone_in, lives, samples, held_over, _unused: unused.into() };
-        [decisions, metering]
-    }
-
-    fn close(&mut self) {
-        self.gate.close();
-        self.alone.close();
-        self.lives.close();
-        self.samples.close();
-    }
-
-    /// Fills each batch up with what waits, without waiting.
-    fn take_waiting(
-        &mut self,
-        gates: &mut Vec<Job<Gate, Passed>>,
-        alone: &mut Vec<Job<Alone, AloneAnswer>>,
-        lives: &mut Vec<Job<Life, LifeAnswer>>,
-        slices: &mut Vec<Job<Vec<Sent>, Vec<SampleOutcome>>>,
-        limits: BatchLimits,
-    ) {
-        while gates.len() < limits.commands_max
-            && let Ok(job) = self.gate.try_recv()
-        {
-            gates.push(job);
-        }
-        if alone.is_empty() {
-            alone.extend(self.alone.try_recv().ok());
-        }
-        while lives.len() < limits.lives_max()
-            && let Ok(job) = self.lives.try_recv()
-        {
-            lives.push(job);
-        }
-        if slices.is_empty()
-            && let Some(job) = self.held_over.take().or_else(|| self.samples.try_recv().ok())
-        {
-            slices.push(job);
-            fill_slices(&mut self.samples, &mut self.held_over, slices, limits.slice_samples_max);
-        }
+        engine.lives(std::mem::take(&mut taken.lives)).await;
+        engine.slices(std::mem::take(&mut taken.slices)).await;
     }
 }
 
 /// How many leases a gate command asks about: what a batch holds in memory, and locked, goes by them.
-fn leases_of(job: &Job<Gate, Passed>) -> usize {
+fn leases_of(job: &GateJob) -> usize {
     match &job.command {
         Gate::Admit(request) => request.leases.len(),
         Gate::Extend(_) => 1,
-    }
-}
-
-async fn next_slices(
-    samples: &mut mpsc::Receiver<Job<Vec<Sent>, Vec<SampleOutcome>>>,
-    held_over: &mut Option<Job<Vec<Sent>, Vec<SampleOutcome>>>,
-    slices: &mut Vec<Job<Vec<Sent>, Vec<SampleOutcome>>>,
-    samples_max: usize,
-) -> usize {
-    match held_over.take() {
-        Some(job) => slices.push(job),
-        None => slices.extend(samples.recv().await),
-    }
-    fill_slices(samples, held_over, slices, samples_max);
-    slices.len()
-}
-
-/// Joins slices that wait, as long as they fit one commit.
-fn fill_slices(
-    samples: &mut mpsc::Receiver<Job<Vec<Sent>, Vec<SampleOutcome>>>,
-    held_over: &mut Option<Job<Vec<Sent>, Vec<SampleOutcome>>>,
-    slices: &mut Vec<Job<Vec<Sent>, Vec<SampleOutcome>>>,
-    samples_max: usize,
-) {
-    let mut count: usize = slices.iter().map(|job| job.command.len()).sum();
-    while count < samples_max && held_over.is_none() {
-        let Ok(job) = samples.try_recv() else { return };
-        count = count.saturating_add(job.command.len());
-        if count > samples_max {
-            *held_over = Some(job);
-        } else {
-            slices.push(job);
-        }
     }
 }
 
@@ -330,7 +195,7 @@ impl Engine {
         tokio::time::timeout(Duration::from_millis(self.limits.batch_ms_max), batch).await.unwrap_or_else(late)
     }
 
-    async fn gates(&self, jobs: Vec<Job<Gate, Passed>>) {
+    async fn gates(&self, jobs: Vec<GateJob>) {
         if jobs.is_empty() {
             return;
         }
@@ -396,7 +261,7 @@ impl Engine {
         self.finish(tx, &set, answers).await
     }
 
-    async fn slices(&self, jobs: Vec<Job<Vec<Sent>, Vec<SampleOutcome>>>) {
+    async fn slices(&self, jobs: Vec<SliceJob>) {
         if jobs.is_empty() {
             return;
         }

@@ -9,8 +9,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{Job, told};
+use super::batch::told;
 use super::command::Principal;
+use super::lanes::Job;
 use crate::store::Store;
 use crate::store::shapes::{Bearer, TokenRecord, TokenRole};
 

@@ -16,7 +16,7 @@ use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
 use crate::domain::lease::EndReason;
 use crate::domain::time::{Day, Month, Span, Timestamp};
 use crate::domain::usage::Usage;
-use crate::store::shapes::BilledSpan;
+use crate::store::shapes::{BilledSpan, KeyDay};
 use crate::store::{StoreError, Tx};
 
 /// What loading answers.
@@ -37,7 +37,6 @@ impl Named {
     fn admission(&mut self, request: &AdmitRequest, now: Timestamp) {
         let account = &request.account;
         self.accounts.insert(account.clone());
-        self.keys.insert((account.clone(), request.key.clone()));
         for asked in &request.leases {
             self.leases.insert((account.clone(), asked.id.clone()));
             self.leases.extend(asked.replaces.clone().map(|old| (account.clone(), old)));
@@ -75,20 +74,19 @@ pub async fn gate(
     for command in extensions {
         named.extension(command);
     }
-    let entries = tx.rate_card_entries(&named.accounts).await?;
-    set.take_rate_cards(&named.accounts, &entries);
+    // A replaced lease, or one that settles, posts time that may be free.
+    load_terms(tx, set, &named.accounts).await?;
     if !extensions.is_empty() {
         let known = tx.leases(&named.leases).await?;
         for lease in &known {
             named.keys.insert((lease.account.clone(), lease.key.clone()));
             named.sandbox(&lease.account, &lease.sandbox, lease.effective_end());
         }
+        load_keys(tx, set, &named.keys).await?;
         let extensions = tx.extensions(&named.extensions).await?;
         set.extensions
             .extend(extensions.into_iter().map(|one| ((one.account.clone(), one.lease.clone(), one.id.clone()), one)));
     }
-    let keys = tx.keys(&named.keys).await?;
-    set.keys.extend(keys.into_iter().map(|key| ((key.account.clone(), key.id.clone()), key)));
     load_leases_and_sandboxes(tx, set, &named).await?;
     tell_time(tx, set).await?;
     load_cover(tx, set, &named.accounts).await?;
@@ -112,24 +110,32 @@ fn take_accounts(set: &mut WorkingSet, accounts: Vec<Account>) {
 
 /// Locks and loads named leases, those that meet the windows asked for, and the sandboxes.
 async fn load_leases_and_sandboxes(tx: &mut Tx, set: &mut WorkingSet, named: &Named) -> Loaded<()> {
+    set.take_locked(tx.lock_leases_meeting(&named.leases, &named.sandboxes).await?);
     let from: Vec<_> = named.sandboxes.iter().map(|((account, id), at)| (account.clone(), id.clone(), *at)).collect();
-    let meeting = tx.leases_meeting(&from).await?;
-    let mut ids = named.leases.clone();
-    ids.extend(meeting.iter().map(|lease| (lease.account.clone(), lease.id.clone())));
-    set.take_locked(tx.lock_leases(&ids).await?);
     set.take_sandboxes(tx.lock_sandboxes(&from).await?);
     Ok(())
 }
 
-/// Where no card is on file: grants and all unsettled leases of the account.
+async fn load_keys(tx: &mut Tx, set: &mut WorkingSet, ids: &BTreeSet<KeyKey>) -> Loaded<()> {
+    set.keys.extend(tx.keys(ids).await?.into_iter().map(|key| ((key.account.clone(), key.id.clone()), key)));
+    Ok(())
+}
+
+/// Grants and prices.
+async fn load_terms(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<AccountId>) -> Loaded<()> {
+    let terms = tx.terms(accounts).await?;
+    set.take_grants(terms.grants);
+    set.take_rate_cards(accounts, &terms.cards);
+    Ok(())
+}
+
+/// Where no card is on file: credit, and all unsettled leases of the account.
 async fn load_cover(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<AccountId>) -> Loaded<()> {
     let uncovered = |id: &&AccountId| set.accounts.get(*id).is_some_and(|account| !account.card_on_file);
     let cardless: BTreeSet<AccountId> = accounts.iter().filter(uncovered).cloned().collect();
     if !cardless.is_empty() {
         set.take_leases(tx.unsettled_leases(&cardless).await?);
     }
-    // A replaced lease, or one that settles, posts time that may be free.
-    set.take_grants(tx.grants(accounts).await?);
     set.credits = tx.credit_books(&cardless).await?;
     let credited: BTreeSet<AccountId> = set.credits.keys().cloned().collect();
     load_unbilled(tx, set, &credited).await
@@ -198,17 +204,17 @@ async fn load_days(
     count_days(tx, set).await
 }
 
-/// Loads the counters of the days that this batch decides on, as they are now.
+/// Loads the keys and counters of the days that this batch decides on, as they are now.
 pub(super) async fn count_days(tx: &mut Tx, set: &mut WorkingSet) -> Loaded<()> {
-    set.key_days.extend(tx.key_days(&set.days).await?);
-    let counted = |id: &AccountId| set.accounts.get(id).is_some_and(|account| account.counted_from.is_some());
-    let days: BTreeSet<(AccountId, Day)> = set
-        .days
-        .iter()
-        .filter(|(account, _, _)| counted(account))
-        .map(|(account, _, day)| (account.clone(), *day))
-        .collect();
-    set.account_days.extend(tx.account_days(&days).await?);
+    for KeyDay { of, key, totals, of_account } in tx.key_days(&set.days).await? {
+        let (account, key_id, day) = &of;
+        let is_counted = set.accounts.get(account).is_some_and(|account| account.counted_from.is_some());
+        if is_counted {
+            set.account_days.insert((account.clone(), *day), of_account.unwrap_or_default());
+        }
+        set.keys.extend(key.map(|key| ((account.clone(), key_id.clone()), key)));
+        set.key_days.insert(of, totals.unwrap_or_default());
+    }
     Ok(())
 }
 
@@ -259,7 +265,7 @@ pub async fn lives(
     locked.extend(puts.iter().map(|put| put.account.clone()));
     locked.extend(deletes.iter().map(|delete| delete.account.clone()));
     let ending = ends.iter().map(|end| end.account.clone()).collect();
-    hold_accounts(tx, &accounts, &mut locked, &ending, may_pay).await?;
+    hold_accounts(tx, set, &accounts, &mut locked, &ending, may_pay).await?;
     tell_time(tx, set).await?;
     let mut named = Named { leases: leases.clone(), ..Named::default() };
     for (account, sandbox) in puts.iter().map(|put| (&put.account, &put.sandbox)) {
@@ -286,11 +292,9 @@ pub async fn lives(
     reports.extend(deletes.iter().map(|delete| ((delete.account.clone(), delete.sandbox.clone()), set.now)));
     load_leases_and_sandboxes(tx, set, &named).await?;
     tell_time(tx, set).await?;
-    load_accounts(tx, set, &accounts).await?;
+    load_terms(tx, set, &accounts).await?;
     check_held(tx, set, &locked, &ending, may_pay)?;
-    let keys = puts.iter().map(|put| (put.account.clone(), put.key.clone())).collect();
-    let keys = tx.keys(&keys).await?;
-    set.keys.extend(keys.into_iter().map(|key| ((key.account.clone(), key.id.clone()), key)));
+    load_keys(tx, set, &puts.iter().map(|put| (put.account.clone(), put.key.clone())).collect()).await?;
     super::evidence::for_cuts(tx, set, &cuts_of(set, ends)).await?;
     super::evidence::for_reports(tx, set, &reports).await
 }
@@ -314,24 +318,27 @@ fn cuts_of(set: &WorkingSet, ends: &[&EndLease]) -> BTreeMap<LeaseKey, Timestamp
     cuts
 }
 
-/// Holds the accounts whose usage a batch posts: locked are those in `locked`, and those of `drawing` that have a grant
-/// which `pays` (they join `locked`); the others are shared, so that no account begins its day counters meanwhile.
+/// Holds and loads the accounts whose usage a batch posts: locked are those in `locked`, and those of `drawing` that have
+/// a grant which `pays` (they join `locked`); the others are shared, so that no account begins its day counters meanwhile.
 ///
 /// Grants are read here only to learn what to lock: see [`check_held`].
 pub(super) async fn hold_accounts(
     tx: &mut Tx,
+    set: &mut WorkingSet,
     accounts: &BTreeSet<AccountId>,
     locked: &mut BTreeSet<AccountId>,
     drawing: &BTreeSet<AccountId>,
     pays: fn(&Grant) -> bool,
 ) -> Loaded<()> {
     if !tx.is_shared() {
+        take_accounts(set, tx.accounts(accounts).await?);
         return Ok(());
     }
     let unlocked: BTreeSet<AccountId> = drawing.difference(locked).cloned().collect();
     locked.extend(tx.grants(&unlocked).await?.into_iter().filter(pays).map(|grant| grant.account));
-    tx.hold_accounts(locked).await?;
-    tx.share_accounts(&accounts.difference(locked).cloned().collect()).await
+    take_accounts(set, tx.lock_accounts(locked).await?);
+    take_accounts(set, tx.share_accounts(&accounts.difference(locked).cloned().collect()).await?);
+    Ok(())
 }
 
 /// Whether every account of `drawing` that turned out to have a grant which `pays` is locked. One may have been granted
@@ -350,15 +357,6 @@ pub(super) fn check_held(
     Ok(())
 }
 
-/// Loads accounts with their prices and grants, after the locks.
-pub(super) async fn load_accounts(tx: &mut Tx, set: &mut WorkingSet, ids: &BTreeSet<AccountId>) -> Loaded<()> {
-    set.take_grants(tx.grants(ids).await?);
-    take_accounts(set, tx.accounts(ids).await?);
-    let entries = tx.rate_card_entries(ids).await?;
-    set.take_rate_cards(ids, &entries);
-    Ok(())
-}
-
 /// Locks and holds what a batch of samples posts to, and loads it: accounts with free time left are locked, for their
 /// usage draws on it. A sample never gives free time back, so one that is used up is left alone.
 pub(super) async fn samples(
@@ -369,10 +367,10 @@ pub(super) async fn samples(
 ) -> Loaded<()> {
     let has_left = |grant: &Grant| grant.left_ms() > 0;
     let mut locked = BTreeSet::new();
-    hold_accounts(tx, accounts, &mut locked, accounts, has_left).await?;
+    hold_accounts(tx, set, accounts, &mut locked, accounts, has_left).await?;
     set.take_locked(tx.lock_leases(running).await?);
     tell_time(tx, set).await?;
-    load_accounts(tx, set, accounts).await?;
+    load_terms(tx, set, accounts).await?;
     check_held(tx, set, &locked, accounts, has_left)
 }
 

@@ -17,6 +17,7 @@ mod cut;
 pub mod evidence;
 pub mod gate;
 pub mod ingest;
+pub mod lanes;
 pub mod lives;
 pub mod load;
 pub mod notes;
@@ -37,12 +38,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use alone::{Alone, AloneAnswer};
-use batch::{BatchLimits, Engine, Gate, Job, Lanes, Passed, told};
+use batch::{BatchLimits, Engine, Gate, Passed, told};
 use command::{
     AddRateCard, AdmitRequest, Admitted, CommandError, CreateAccount, CreateCredit, CreateGrant, CreateKey,
     DeleteSandbox, EndLease, ExtendLease, Ingest, Made, MoveLease, PutSandbox, Quote, RemoveRateCard, ReturnToDefault,
     Role, SampleOutcome, SecretDigest, Token, UpdateAccount, UpdateKey, VoidSample,
 };
+use lanes::{Job, Lanes};
 use lives::{Life, LifeAnswer};
 use working_set::{LeaseKey, Rules};
 
@@ -279,35 +281,21 @@ impl Ledger {
     /// Takes samples; answers when all are committed, one outcome each, in the order of the request. Trouble on the way
     /// is told as unavailable: the whole can be sent again, what was taken counts as duplicates then.
     pub async fn ingest(&self, command: Ingest) -> Answer<Vec<SampleOutcome>> {
-        let mut order: Vec<(usize, ingest::Sent)> =
-            command.samples.into_iter().map(|sample| (command.host.clone(), sample)).enumerate().collect();
-        order.sort_by(|(at, (_, left)), (other, (_, right))| {
-            (&left.account, &left.sandbox, left.seen.at(), at).cmp(&(
-                &right.account,
-                &right.sandbox,
-                right.seen.at(),
-                other,
-            ))
-        });
-        let (places, sent): (Vec<usize>, Vec<ingest::Sent>) = order.into_iter().unzip();
+        let count = command.samples.len();
+        let sent = command.samples.into_iter().map(|sample| (command.host.clone(), sample)).collect();
         let mut waiting = Vec::new();
-        let mut sent = sent.into_iter();
-        loop {
-            let slice: Vec<ingest::Sent> = sent.by_ref().take(self.engine.limits.slice_samples_max).collect();
-            if slice.is_empty() {
-                break;
-            }
+        for slice in self.lanes.samples.deal(sent, self.engine.limits.slice_samples_max) {
             let (reply, answer) = oneshot::channel();
-            self.lanes.samples.try_send(Job { command: slice, reply }).map_err(|_| {
+            let job = Job { command: slice.sent, reply };
+            self.lanes.samples.of(&slice.account).try_send(job).map_err(|_| {
                 CommandError::Unavailable("too many samples wait, or the engine is stopping".to_owned())
             })?;
-            waiting.push(answer);
+            waiting.push((slice.places, answer));
         }
-        let mut outcomes = vec![SampleOutcome::Accepted; places.len()];
-        let mut places = places.into_iter();
-        for answer in waiting {
+        let mut outcomes = vec![SampleOutcome::Accepted; count];
+        for (places, answer) in waiting {
             let slice = answer.await.map_err(|_| CommandError::Unavailable("the engine is stopping".to_owned()))??;
-            for (outcome, place) in slice.into_iter().zip(places.by_ref()) {
+            for (outcome, place) in slice.into_iter().zip(places) {
                 if let Some(kept) = outcomes.get_mut(place) {
                     *kept = outcome;
                 }

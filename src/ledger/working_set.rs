@@ -254,11 +254,18 @@ impl WorkingSet {
     /// Notes a lease as changed, so that it is saved.
     pub fn put_lease(&mut self, lease: Lease) {
         let key = (lease.account.clone(), lease.id.clone());
-        match self.changes.leases_added.get_mut(&key) {
-            Some(added) => *added = lease.clone(),
-            None => drop(self.changes.leases_changed.insert(key.clone(), lease.clone())),
+        let before = self.leases.insert(key.clone(), lease.clone());
+        let changes = &mut self.changes;
+        if let Some(added) = changes.leases_added.get_mut(&key) {
+            *added = lease;
+        } else if changes.leases_changed.contains_key(&key)
+            || !before.is_some_and(|before| lease.is_only_metered(&before))
+        {
+            changes.leases_metered.remove(&key);
+            changes.leases_changed.insert(key, lease);
+        } else {
+            changes.leases_metered.insert(key, lease);
         }
-        self.leases.insert(key, lease);
     }
 
     /// Adds a lease that was admitted.
@@ -284,13 +291,17 @@ impl WorkingSet {
 
     /// Notes a life of a sandbox as made or changed, so that it is saved.
     pub fn put_sandbox(&mut self, sandbox: Sandbox) {
-        let key = (sandbox.account.clone(), sandbox.id.clone());
-        self.changes.sandboxes.insert((key.0.clone(), key.1.clone(), sandbox.life), sandbox.clone());
-        let lives = self.sandboxes.entry(key).or_default();
-        match lives.iter_mut().find(|known| known.life == sandbox.life) {
-            Some(known) => *known = sandbox,
-            None => lives.push(sandbox),
+        let key = (sandbox.account.clone(), sandbox.id.clone(), sandbox.life);
+        let lives = self.sandboxes.entry((key.0.clone(), key.1.clone())).or_default();
+        let known = lives.iter_mut().find(|known| known.life == sandbox.life);
+        let is_new = known.is_none() || self.changes.sandboxes_added.contains_key(&key);
+        match known {
+            Some(known) => *known = sandbox.clone(),
+            None => lives.push(sandbox.clone()),
         }
+        let changes = &mut self.changes;
+        let place = if is_new { &mut changes.sandboxes_added } else { &mut changes.sandboxes };
+        place.insert(key, sandbox);
     }
 
     /// Loaded leases of a sandbox, by id.

@@ -135,12 +135,16 @@ pub struct Changes {
     pub rate_cards_removed: Vec<RateCardId>,
     /// New leases.
     pub leases_added: BTreeMap<(AccountId, LeaseId), Lease>,
-    /// Known leases, as they are now. Written before `leases_added`, so that an old lease is closed before its
+    /// Known leases of which only what samples change has changed ([`Lease::is_only_metered`]), as they are now.
+    pub leases_metered: BTreeMap<(AccountId, LeaseId), Lease>,
+    /// Other known leases, as they are now. Written before `leases_added`, so that an old lease is closed before its
     /// successor is open.
     pub leases_changed: BTreeMap<(AccountId, LeaseId), Lease>,
     /// Recorded extensions.
     pub extensions: Vec<Extension>,
-    /// Sandbox lives made or changed, as whole rows.
+    /// New sandbox lives.
+    pub sandboxes_added: BTreeMap<(AccountId, SandboxId, i64), Sandbox>,
+    /// Sandbox lives changed (or made), as whole rows.
     pub sandboxes: BTreeMap<(AccountId, SandboxId, i64), Sandbox>,
     /// Pages of evidence, never changed afterwards.
     pub pages: Vec<(PageOwner, ClosedPage)>,

@@ -33,9 +33,20 @@ macro_rules! grant_columns {
 }
 pub(super) use {account_columns, grant_columns, key_columns};
 
+/// How many columns `grant_columns` names.
+pub(super) const GRANT_COLUMNS: usize = 8;
+/// How many columns `key_columns` names.
+pub(super) const KEY_COLUMNS: usize = 7;
+
 macro_rules! held {
     ($how:literal) => {
-        concat!("SELECT {now} FROM {rows account_id text} {", $how, " accounts a: a.account_id = r.account_id}")
+        concat!(
+            "SELECT {now}, ",
+            account_columns!(),
+            " FROM {rows account_id text} {",
+            $how,
+            " accounts a: a.account_id = r.account_id} ORDER BY r.ord"
+        )
     };
 }
 static LOCK_ACCOUNTS: Statement = Statement::new("lock accounts", held!("each_lock"));
@@ -181,28 +192,21 @@ pub(super) fn account_rows(accounts: &BTreeSet<AccountId>) -> Rows<'_> {
 }
 
 impl Tx {
-    /// Locks accounts, then loads them as they are now.
+    /// Locks accounts and loads them as they are then.
     pub async fn lock_accounts(&mut self, ids: &BTreeSet<AccountId>) -> Answer<Vec<Account>> {
-        self.lock(&LOCK_ACCOUNTS, &account_rows(ids)).await?;
-        self.accounts(ids).await
+        self.lock(&LOCK_ACCOUNTS, &account_rows(ids), account).await
     }
 
-    /// Locks accounts against everybody, those that share them too; then loads them. Whoever begins an account's day
-    /// counters needs it: afterwards no addition to its keys' days is under way.
+    /// [`Tx::lock_accounts`] against everybody, those that share them too. Whoever begins an account's day counters needs
+    /// it: afterwards no addition to its keys' days is under way.
     pub async fn lock_accounts_alone(&mut self, ids: &BTreeSet<AccountId>) -> Answer<Vec<Account>> {
-        self.lock(&LOCK_ACCOUNTS_ALONE, &account_rows(ids)).await?;
-        self.accounts(ids).await
+        self.lock(&LOCK_ACCOUNTS_ALONE, &account_rows(ids), account).await
     }
 
-    /// [`Tx::lock_accounts`] without the load.
-    pub async fn hold_accounts(&mut self, ids: &BTreeSet<AccountId>) -> Answer<()> {
-        self.lock(&LOCK_ACCOUNTS, &account_rows(ids)).await.map(drop)
-    }
-
-    /// Holds accounts against [`Tx::lock_accounts_alone`], beside all others. Whoever adds to keys' days without having
-    /// locked their accounts needs it.
-    pub async fn share_accounts(&mut self, ids: &BTreeSet<AccountId>) -> Answer<()> {
-        self.lock(&SHARE_ACCOUNTS, &account_rows(ids)).await.map(drop)
+    /// Holds accounts against [`Tx::lock_accounts_alone`], beside all others, and loads them: only the beginning of their
+    /// day counters can't change any more. Whoever adds to keys' days without having locked their accounts needs it.
+    pub async fn share_accounts(&mut self, ids: &BTreeSet<AccountId>) -> Answer<Vec<Account>> {
+        self.lock(&SHARE_ACCOUNTS, &account_rows(ids), account).await
     }
 
     /// Accounts by id.

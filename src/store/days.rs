@@ -7,8 +7,13 @@ use crate::domain::limits::DayTotals;
 use crate::domain::time::Day;
 
 use super::changes::Changes;
+use super::customers::{KEY_COLUMNS, key, key_columns};
+use super::shapes::KeyDay;
 use super::statement::Statement;
 use super::{Answer, Rows, Tx, Value, all};
+
+/// How many columns `day_columns` names.
+const DAY_COLUMNS: usize = 10;
 
 macro_rules! day_columns {
     ($before:literal, $after:literal) => {
@@ -61,19 +66,17 @@ pub(super) use day_columns;
 static KEY_DAYS: Statement = Statement::new(
     "key days",
     concat!(
-        "SELECT d.account_id, d.key_id, d.day, ",
+        "SELECT r.account_id, r.key_id, r.day, ",
+        key_columns!(),
+        ", ",
         day_columns!("d.", ""),
+        ", ",
+        day_columns!("a.", ""),
         " FROM {rows account_id text, key_id text, day int}
-        {each key_days d: d.account_id = r.account_id AND d.day = r.day AND d.key_id = r.key_id} ORDER BY r.ord"
-    ),
-);
-static ACCOUNT_DAYS: Statement = Statement::new(
-    "account days",
-    concat!(
-        "SELECT d.account_id, d.day, ",
-        day_columns!("d.", ""),
-        " FROM {rows account_id text, day int}
-        {each account_days d: d.account_id = r.account_id AND d.day = r.day} ORDER BY r.ord"
+        {maybe keys k: k.account_id = r.account_id AND k.key_id = r.key_id}
+        {maybe key_days d: d.account_id = r.account_id AND d.day = r.day AND d.key_id = r.key_id}
+        {maybe account_days a: a.account_id = r.account_id AND a.day = r.day}
+        ORDER BY r.ord"
     ),
 );
 static KEY_DAYS_OF: Statement = Statement::new(
@@ -113,32 +116,22 @@ static COUNT_FROM: Statement = Statement::new(
         ON CONFLICT (account_id, day) DO NOTHING"
     ),
 );
-pub(super) static STATEMENTS: &[&Statement] =
-    &[&KEY_DAYS, &ACCOUNT_DAYS, &KEY_DAYS_OF, &ADD_KEY_DAYS, &ADD_ACCOUNT_DAYS, &COUNT_FROM];
+pub(super) static STATEMENTS: &[&Statement] = &[&KEY_DAYS, &KEY_DAYS_OF, &ADD_KEY_DAYS, &ADD_ACCOUNT_DAYS, &COUNT_FROM];
 
 impl Tx {
-    /// Keys' days.
-    pub async fn key_days(
-        &mut self,
-        ids: &BTreeSet<(AccountId, KeyId, Day)>,
-    ) -> Answer<Vec<((AccountId, KeyId, Day), DayTotals)>> {
+    /// Keys with what they, and their accounts, use and hold on days; one for each asked, in order.
+    pub async fn key_days(&mut self, ids: &BTreeSet<(AccountId, KeyId, Day)>) -> Answer<Vec<KeyDay>> {
         let rows = Rows::of(ids, |rows, (account, key, day)| {
             rows.text(account.as_str()).text(key.as_str()).int(day.index());
         });
         all(self.fetch_rows(&KEY_DAYS, &rows, &[]).await?, |row| {
-            Ok(((row.id()?, row.id()?, row.day()?), row.day_totals()?))
+            Ok(KeyDay {
+                of: (row.id()?, row.id()?, row.day()?),
+                key: if row.gap(KEY_COLUMNS)? { None } else { Some(key(row)?) },
+                totals: if row.gap(DAY_COLUMNS)? { None } else { Some(row.day_totals()?) },
+                of_account: if row.gap(DAY_COLUMNS)? { None } else { Some(row.day_totals()?) },
+            })
         })
-    }
-
-    /// Accounts' days.
-    pub async fn account_days(
-        &mut self,
-        ids: &BTreeSet<(AccountId, Day)>,
-    ) -> Answer<Vec<((AccountId, Day), DayTotals)>> {
-        let rows = Rows::of(ids, |rows, (account, day)| {
-            rows.text(account.as_str()).int(day.index());
-        });
-        all(self.fetch_rows(&ACCOUNT_DAYS, &rows, &[]).await?, |row| Ok(((row.id()?, row.day()?), row.day_totals()?)))
     }
 
     /// All keys of an account that have a row on a day, by key.

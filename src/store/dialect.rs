@@ -38,6 +38,8 @@ const ROWS_AHEAD: usize = 2_048;
 const WAL_PAGES: &str = "16384";
 /// SQLite: what the writer keeps of the file in memory, in KiB (negative: the unit): the pages that commits come back to.
 const CACHE: &str = "-65536";
+/// Who decides at once: the gate, and what is carried out alone.
+const DECIDERS: u32 = 2;
 /// A lock is awaited for this part of the longest wait.
 const LOCK_WAITS: u64 = 4;
 
@@ -193,8 +195,9 @@ impl Backend {
                 opened => opened.map_err(|error| failed(&error)),
             }
         };
-        let decision = open(options.writers_max).await?;
-        let meter = open(options.writers_max).await?;
+        // A connection that was given back answers first, before it is taken again: meanwhile there is another.
+        let decision = open(DECIDERS.saturating_mul(2)).await?;
+        let meter = open(options.meters_max.saturating_add(1).saturating_mul(2)).await?;
         let readers = open(options.readers_max).await?;
         if hosts.several() {
             tokio::spawn(hosts.watch(vec![decision.clone(), meter.clone(), readers.clone()]));

@@ -1,6 +1,6 @@
 //! Leases and their extensions: loads. Their columns are in `lease_columns`, what is written in `save.rs`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
 use crate::domain::lease::{Asked, End, EndReason, Lease, LeaseKind, OpenHour, Shape};
@@ -32,8 +32,12 @@ pub(super) use lease_columns;
 
 static LOCK: Statement = Statement::new(
     "lock leases",
-    "SELECT {now} FROM {rows account_id text, lease_id text}
-    {each_lock leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id}",
+    concat!(
+        "SELECT {now}, ",
+        lease_columns!(),
+        " FROM {rows account_id text, lease_id text}
+        {each_lock leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id} ORDER BY r.ord"
+    ),
 );
 static BY_ID: Statement = Statement::new(
     "leases",
@@ -44,19 +48,23 @@ static BY_ID: Statement = Statement::new(
         {each leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id} ORDER BY r.ord"
     ),
 );
-static MEETING: Statement = Statement::new(
-    "leases meeting",
+/// Locks are got in the order of the keys, whichever way the leases are found.
+static LOCK_MEETING: Statement = Statement::new(
+    "lock leases meeting",
     concat!(
-        "SELECT ",
+        "SELECT {now}, ",
         lease_columns!(),
-        " FROM {rows account_id text, sandbox_id text, at int}
-        {each leases l: l.account_id = r.account_id AND l.sandbox_id = r.sandbox_id AND l.effective_end > r.at
-            AND l.effective_end >= 0}
-        UNION ALL SELECT ",
-        lease_columns!(),
-        " FROM {rows}
-        {each leases l by leases_one_open: l.account_id = r.account_id AND l.sandbox_id = r.sandbox_id AND l.is_open = 1
-            AND l.effective_end <= r.at}"
+        " FROM (SELECT m.account_id, m.lease_id
+            FROM {rows account_id text, lease_id text, sandbox_id text, at int}
+            {each leases m: m.account_id = r.account_id AND m.lease_id = r.lease_id}
+        UNION SELECT m.account_id, m.lease_id FROM {rows}
+            {each leases m: m.account_id = r.account_id AND m.sandbox_id = r.sandbox_id AND m.effective_end > r.at
+                AND m.effective_end >= 0}
+        UNION SELECT m.account_id, m.lease_id FROM {rows}
+            {each leases m by leases_one_open: m.account_id = r.account_id AND m.sandbox_id = r.sandbox_id
+                AND m.is_open = 1}
+        ORDER BY 1, 2) AS r
+        {each_lock leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id}"
     ),
 );
 static DUE: Statement = Statement::new(
@@ -103,7 +111,7 @@ static EXTENSIONS: Statement = Statement::new(
     ORDER BY r.ord",
 );
 pub(super) static STATEMENTS: &[&Statement] =
-    &[&LOCK, &BY_ID, &MEETING, &DUE, &LOCK_DUE, &DUE_ANYWHERE, &UNSETTLED, &STARTS, &EXTENSIONS];
+    &[&LOCK, &BY_ID, &LOCK_MEETING, &DUE, &LOCK_DUE, &DUE_ANYWHERE, &UNSETTLED, &STARTS, &EXTENSIONS];
 
 const KINDS: [(LeaseKind, &str); 3] =
     [(LeaseKind::Create, "create"), (LeaseKind::Wake, "wake"), (LeaseKind::Fork, "fork")];
@@ -201,12 +209,30 @@ fn lease_rows(ids: &BTreeSet<(AccountId, LeaseId)>) -> Rows<'_> {
     })
 }
 
+/// Leases and sandboxes side by side, as few rows as may be: each is looked for by itself.
+fn meeting_rows<'a>(
+    ids: &'a BTreeSet<(AccountId, LeaseId)>,
+    from: &'a BTreeMap<(AccountId, SandboxId), Timestamp>,
+) -> Rows<'a> {
+    let (mut ids, mut from) = (ids.iter().peekable(), from.iter().peekable());
+    let pairs = std::iter::from_fn(|| {
+        let next =
+            ids.peek().map(|(account, _)| account).into_iter().chain(from.peek().map(|((account, _), _)| account));
+        let account = next.min()?;
+        let lease = ids.next_if(|(owner, _)| owner == account).map(|(_, lease)| lease);
+        let sandbox = from.next_if(|((owner, _), _)| owner == account).map(|((_, sandbox), at)| (sandbox, at));
+        Some((account, lease, sandbox))
+    });
+    Rows::of(pairs, |rows, (account, lease, sandbox)| {
+        rows.text(account.as_str()).opt_text(lease.map(LeaseId::as_str));
+        rows.opt_text(sandbox.map(|(sandbox, _)| sandbox.as_str())).opt_int(sandbox.map(|(_, at)| at.ms()));
+    })
+}
+
 impl Tx {
-    /// Locks leases, then loads them as they are now. [`super::StoreError::Again`] when one was admitted between the two: it
-    /// is not locked.
+    /// Locks leases and loads them as they are then.
     pub async fn lock_leases(&mut self, ids: &BTreeSet<(AccountId, LeaseId)>) -> Answer<Vec<Lease>> {
-        let locked = self.lock(&LOCK, &lease_rows(ids)).await?;
-        locked.all_of(self.leases(ids).await?)
+        self.lock(&LOCK, &lease_rows(ids), lease).await
     }
 
     /// Leases by id.
@@ -214,15 +240,15 @@ impl Tx {
         all(self.fetch_rows(&BY_ID, &lease_rows(ids), &[]).await?, lease)
     }
 
-    /// Leases of each sandbox that are open, or whose effective end is after the instant; by account and id, each once.
-    pub async fn leases_meeting(&mut self, from: &[(AccountId, SandboxId, Timestamp)]) -> Answer<Vec<Lease>> {
-        let rows = Rows::of(from, |rows, (account, sandbox, at)| {
-            rows.text(account.as_str()).text(sandbox.as_str()).int(at.ms());
-        });
-        let mut leases = all(self.fetch_rows(&MEETING, &rows, &[]).await?, lease)?;
-        leases.sort_by(|left, right| (&left.account, &left.id).cmp(&(&right.account, &right.id)));
-        leases.dedup_by(|left, right| left.account == right.account && left.id == right.id);
-        Ok(leases)
+    /// Locks leases by id, and those of each sandbox that are open or whose effective end is after the instant; loads
+    /// them as they are then. By account and id, each once. A lease that is admitted meanwhile is not among them: who
+    /// must not miss one has locked its account.
+    pub async fn lock_leases_meeting(
+        &mut self,
+        ids: &BTreeSet<(AccountId, LeaseId)>,
+        from: &BTreeMap<(AccountId, SandboxId), Timestamp>,
+    ) -> Answer<Vec<Lease>> {
+        self.lock(&LOCK_MEETING, &meeting_rows(ids, from), lease).await
     }
 
     /// Leases of accounts whose time to settle has come and that are not settled: locked (those that others hold are

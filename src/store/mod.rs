@@ -23,11 +23,13 @@
 //! those that share it too (`FOR UPDATE`), so that no addition to those days is under way.
 //!
 //! **No lost update.** A row is written as a whole only by a batch that locked it and loaded it afterwards; all else is
-//! added to. What is decided on is loaded in statements after the locks, so it is what was committed when they were got
-//! (a join in the locking statement would read from before the wait). What is read before a lock only says what to lock.
-//! A row that is not there can't be locked: leases and sandboxes are made under their account's lock, accounts and rate
-//! cards by inserts that break a key when somebody else was first. Where a row came between its lock and its load, or an
-//! account was granted free time after it was taken for one without, the batch begins again ([`StoreError::Again`]).
+//! added to. A locking statement answers its own rows as they are when they are got, for it reads each again after the
+//! wait; all else that is decided on is loaded in statements after the locks (a join in the locking statement would read
+//! from before the wait). What is read before a lock only says what to lock. A row that is not there can't be locked:
+//! leases and sandboxes are made under their account's lock, accounts and rate cards by inserts that break a key when
+//! somebody else was first. Who locks leases without their account may miss one that is just being admitted, as if it had
+//! come a moment sooner. Where an account was granted free time after it was taken for one without, the batch begins
+//! again ([`StoreError::Again`]).
 //! Between the gate's load of counters and its commit others can only lower them: so it never admits one too many.
 //! It refuses for money only after the counters were loaded again, behind step 6; and where a due lease was passed over,
 //! it does not refuse but begins again: so a refusal is right for a state in which all that was due was settled.
@@ -88,6 +90,7 @@ mod sandboxes;
 mod save;
 mod statement;
 mod sums;
+mod terms;
 mod tokens;
 mod voids;
 
@@ -118,8 +121,9 @@ pub enum Lane {
 /// Bounds of the connections to the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Most connections that write, a lane (PostgreSQL; SQLite has one writer in all).
-    pub writers_max: u32,
+    /// Most batches of samples that write at once, beside one of ends and those of decisions. Each has two connections.
+    /// PostgreSQL only: SQLite has one writer in all.
+    pub meters_max: u32,
     /// Most connections that read.
     pub readers_max: u32,
     /// Longest wait for a connection, a lock or a statement, in milliseconds; afterwards: unavailable.
@@ -128,7 +132,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { writers_max: 2, readers_max: 4, wait_ms_max: 5_000 }
+        Self { meters_max: 4, readers_max: 4, wait_ms_max: 5_000 }
     }
 }
 
@@ -161,7 +165,7 @@ impl Store {
     #[must_use]
     pub fn with_reports(self, url: &str, options: Options) -> Self {
         // A replica takes no writes: one connection a lane stands idle.
-        let options = Options { writers_max: 1, ..options };
+        let options = Options { meters_max: 1, ..options };
         Self { reports: Some(Reports { url: url.into(), options, backend: Arc::default() }), ..self }
     }
 
@@ -255,6 +259,7 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         sandboxes::STATEMENTS,
         save::STATEMENTS,
         sums::STATEMENTS,
+        terms::STATEMENTS,
         tokens::STATEMENTS,
         voids::STATEMENTS,
     ];
@@ -269,28 +274,6 @@ pub struct Tx {
     wait: Duration,
     /// The server's clock when the last lock was got.
     locked_at: Option<Timestamp>,
-}
-
-/// What a locking statement got.
-#[derive(Clone, Copy, Debug)]
-enum Locked {
-    /// So many rows.
-    Rows(usize),
-    /// All there is: nobody else writes.
-    All,
-}
-
-impl Locked {
-    /// What was loaded after the lock, if all of it is locked. A row can only have come: none is ever deleted, nor does
-    /// its key change.
-    fn all_of<T>(self, loaded: Vec<T>) -> Answer<Vec<T>> {
-        match self {
-            Self::Rows(count) if count < loaded.len() => {
-                Err(StoreError::Again("a row came between its lock and its load".to_owned()))
-            }
-            Self::Rows(_) | Self::All => Ok(loaded),
-        }
-    }
 }
 
 /// What the database answers in time.
@@ -365,14 +348,22 @@ impl Tx {
         within(self.wait, self.connection.fetch(statement, Some(rows), values)).await
     }
 
-    /// Locks what a statement finds, which answers the time of each; nothing is asked where there is only one writer.
-    async fn lock(&mut self, statement: &'static Statement, rows: &Rows<'_>) -> Answer<Locked> {
-        if !self.connection.is_shared() {
-            return Ok(Locked::All);
+    /// Locks the rows that a statement finds and answers them as they are when they are locked. Each begins with the
+    /// server's time at which it was got.
+    async fn lock<T>(
+        &mut self,
+        statement: &'static Statement,
+        rows: &Rows<'_>,
+        read: impl Fn(&mut Row) -> Answer<T>,
+    ) -> Answer<Vec<T>> {
+        let mut locked_at = self.locked_at;
+        let mut found = Vec::new();
+        for mut row in self.fetch_rows(statement, rows, &[]).await? {
+            locked_at = row.opt_time()?.max(locked_at);
+            found.push(read(&mut row)?);
         }
-        let times = all(self.fetch_rows(statement, rows, &[]).await?, Row::time)?;
-        self.locked_at = times.iter().copied().max().max(self.locked_at);
-        Ok(Locked::Rows(times.len()))
+        self.locked_at = locked_at;
+        Ok(found)
     }
 
     /// Runs a statement without a row source; answers how many rows were written.

@@ -72,14 +72,18 @@ pub(super) fn entry(row: &mut Row) -> Answer<RateCardEntry> {
     Ok(RateCardEntry { account, effective_on, card: card.transpose()?, created_at })
 }
 
+/// The default scope and those of accounts as a row source.
+pub(super) fn scope_rows(accounts: &BTreeSet<AccountId>) -> Rows<'_> {
+    let scopes = [DEFAULT_SCOPE].into_iter().chain(accounts.iter().map(AccountId::as_str));
+    Rows::of(scopes, |rows, scope| {
+        rows.text(scope);
+    })
+}
+
 impl Tx {
     /// All default entries and those of the accounts, by scope (the default first), then day.
     pub async fn rate_card_entries(&mut self, accounts: &BTreeSet<AccountId>) -> Answer<Vec<RateCardEntry>> {
-        let scopes = [DEFAULT_SCOPE].into_iter().chain(accounts.iter().map(AccountId::as_str));
-        let rows = Rows::of(scopes, |rows, scope| {
-            rows.text(scope);
-        });
-        all(self.fetch_rows(&ENTRIES, &rows, &[]).await?, entry)
+        all(self.fetch_rows(&ENTRIES, &scope_rows(accounts), &[]).await?, entry)
     }
 
     /// Entries that bring these cards.

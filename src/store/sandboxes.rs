@@ -34,9 +34,11 @@ pub(super) use sandbox_columns;
 static LOCK: Statement = Statement::new(
     "lock sandboxes",
     concat!(
-        "SELECT {now} FROM {rows account_id text, sandbox_id text, at int} {each_lock sandboxes s: ",
+        "SELECT {now}, ",
+        sandbox_columns!(),
+        " FROM {rows account_id text, sandbox_id text, at int} {each_lock sandboxes s: ",
         lives_from!(),
-        "}"
+        "} ORDER BY r.ord, s.life"
     ),
 );
 static LIVES: Statement = Statement::new(
@@ -49,6 +51,13 @@ static LIVES: Statement = Statement::new(
         "} ORDER BY r.ord, s.life"
     ),
 );
+/// A life that has only begun: the rest of its row is NULL.
+static ADD_BEGUN: Statement = Statement::new(
+    "add begun sandboxes",
+    "INSERT INTO sandboxes ({columns}, page_next_number) SELECT {r.columns}, 0 FROM {rows account_id text,
+        sandbox_id text, life int | first_key_id text, created_at int, latest_lease_id text, latest_key_id text,
+        latest_starts_at int, page_bytes bytes} WHERE true ORDER BY r.ord",
+);
 static SAVE: Statement = Statement::new(
     "save sandboxes",
     "INSERT INTO sandboxes ({columns}) SELECT {r.columns} FROM {rows account_id text, sandbox_id text, life int |
@@ -58,7 +67,7 @@ static SAVE: Statement = Statement::new(
         page_month int, voided_until int}
     WHERE true ORDER BY r.ord ON CONFLICT (account_id, sandbox_id, life) DO UPDATE SET {set}",
 );
-pub(super) static STATEMENTS: &[&Statement] = &[&LOCK, &LIVES, &SAVE];
+pub(super) static STATEMENTS: &[&Statement] = &[&LOCK, &LIVES, &ADD_BEGUN, &SAVE];
 
 /// Reads what `sandbox_columns` name.
 pub(super) fn sandbox(row: &mut Row) -> Answer<Sandbox> {
@@ -116,13 +125,25 @@ fn from_rows(from: &[(AccountId, SandboxId, Timestamp)]) -> Rows<'_> {
     })
 }
 
+/// Whether nothing is known of a life but its leases.
+fn is_only_begun(sandbox: &Sandbox) -> bool {
+    sandbox.deleted_at.is_none()
+        && sandbox.deleted_in.is_none()
+        && sandbox.storage == StorageMeter::default()
+        && sandbox.page == OpenPage::default()
+        && sandbox.voided_until.is_none()
+}
+
+fn write_latest<'a>(rows: &mut Rows<'a>, latest: Option<&'a LatestLease>) {
+    rows.opt_text(latest.map(|lease| lease.id.as_str())).opt_text(latest.map(|lease| lease.key.as_str()));
+    rows.opt_int(latest.map(|lease| lease.starts_at.ms()));
+}
+
 fn write<'a>(rows: &mut Rows<'a>, sandbox: &'a Sandbox) -> Answer<()> {
     rows.text(sandbox.account.as_str()).text(sandbox.id.as_str()).int(sandbox.life);
     rows.text(sandbox.first_key.as_str()).int(sandbox.created_at.ms());
     rows.opt_int(sandbox.deleted_at.map(Timestamp::ms)).opt_int(sandbox.deleted_in.map(Month::index));
-    let latest = sandbox.latest.as_ref();
-    rows.opt_text(latest.map(|lease| lease.id.as_str())).opt_text(latest.map(|lease| lease.key.as_str()));
-    rows.opt_int(latest.map(|lease| lease.starts_at.ms()));
+    write_latest(rows, sandbox.latest.as_ref());
     let last = sandbox.storage.last.as_ref();
     rows.opt_int(last.map(|point| point.at.ms())).opt_int(last.map(|point| point.storage.mib()));
     let reporter = last.and_then(|point| match &point.by {
@@ -139,12 +160,10 @@ fn write<'a>(rows: &mut Rows<'a>, sandbox: &'a Sandbox) -> Answer<()> {
 }
 
 impl Tx {
-    /// Locks each sandbox's lives from the one in force at the instant (else the first) to the newest, then loads them
-    /// as they are now; in the order asked, lives ascending. [`StoreError::Again`](super::StoreError::Again) when a life
-    /// began between the two: it is not locked.
+    /// Locks each sandbox's lives from the one in force at the instant (else the first) to the newest, and loads them as
+    /// they are then; in the order asked, lives ascending.
     pub async fn lock_sandboxes(&mut self, from: &[(AccountId, SandboxId, Timestamp)]) -> Answer<Vec<Sandbox>> {
-        let locked = self.lock(&LOCK, &from_rows(from)).await?;
-        locked.all_of(self.sandboxes(from).await?)
+        self.lock(&LOCK, &from_rows(from), sandbox).await
     }
 
     /// [`Tx::lock_sandboxes`] without the lock; with [`Timestamp::MAX`]: the newest life.
@@ -152,9 +171,18 @@ impl Tx {
         all(self.fetch_rows(&LIVES, &from_rows(from), &[]).await?, sandbox)
     }
 
-    /// Saves lives as whole rows.
+    /// Saves lives: new ones, then others as whole rows.
     pub(super) async fn save_sandboxes(&mut self, changes: &Changes) -> Answer<()> {
-        let rows = Rows::try_of(changes.sandboxes.values(), write)?;
+        let (begun, more): (Vec<&Sandbox>, Vec<&Sandbox>) =
+            changes.sandboxes_added.values().partition(|sandbox| is_only_begun(sandbox));
+        let begun = Rows::of(begun, |rows, sandbox| {
+            rows.text(sandbox.account.as_str()).text(sandbox.id.as_str()).int(sandbox.life);
+            rows.text(sandbox.first_key.as_str()).int(sandbox.created_at.ms());
+            write_latest(rows, sandbox.latest.as_ref());
+            rows.bytes(&sandbox.page.bytes);
+        });
+        self.write(&ADD_BEGUN, &begun).await?;
+        let rows = Rows::try_of(more.into_iter().chain(changes.sandboxes.values()), write)?;
         self.write(&SAVE, &rows).await.map(drop)
     }
 }

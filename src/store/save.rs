@@ -13,22 +13,38 @@ use super::leases::{kind_text, reason_text};
 use super::statement::Statement;
 use super::{Answer, Rows, StoreError, Tx};
 
-/// What of a lease changes after its admission.
-macro_rules! mutable {
+/// What of a lease its samples change.
+macro_rules! metered {
     () => {
-        "ends_at int, ended_at int, end_reason text, proven_until int, end_month int, effective_end int, host_id text, is_open int,
-        settles_at int, settled_at int, last_at int, last_epoch int, last_cpu_usage_us int, last_memory_mib int,
-        last_storage_mib int, minute int, minute_used_us int, minute_run_ms int, open_hour int, run_ms int,
-        cpu_used_us int, cpu_us int, memory_mib_ms int, storage_mib_ms int, free_ms int, free_cpu_us int,
-        free_memory_mib_ms int, page_bytes bytes, page_next_number int, page_month int, voided_until int"
+        "last_at int, last_epoch int, last_cpu_usage_us int, last_memory_mib int, last_storage_mib int, minute int,
+        minute_used_us int, minute_run_ms int, open_hour int, run_ms int, cpu_used_us int, cpu_us int,
+        memory_mib_ms int, storage_mib_ms int, free_ms int, free_cpu_us int, free_memory_mib_ms int, page_bytes bytes,
+        page_next_number int, page_month int"
+    };
+}
+/// What else changes after its admission.
+macro_rules! lived {
+    () => {
+        "ends_at int, ended_at int, end_reason text, proven_until int, end_month int, effective_end int, host_id text,
+        is_open int, settles_at int, settled_at int, voided_until int"
     };
 }
 
+static METER_LEASES: Statement = Statement::new(
+    "meter leases",
+    concat!(
+        "UPDATE leases AS l SET {set_r} FROM {rows account_id text, lease_id text | ",
+        metered!(),
+        "} {found leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id}"
+    ),
+);
 static CHANGE_LEASES: Statement = Statement::new(
     "change leases",
     concat!(
         "UPDATE leases AS l SET {set_r} FROM {rows account_id text, lease_id text | ",
-        mutable!(),
+        lived!(),
+        ", ",
+        metered!(),
         "} {found leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id}"
     ),
 );
@@ -49,7 +65,9 @@ static ADD_LEASES: Statement = Statement::new(
         "INSERT INTO leases ({columns}) SELECT {r.columns} FROM {rows account_id text, lease_id text | key_id text,
         sandbox_id text, life int, kind text, vcpus int, memory_mib int, starts_at int, asked_starts_at int,
         asked_timeout_ms int, asked_max_cost_micros int, asked_host_id text, asked_replaces text, created_at int, ",
-        mutable!(),
+        lived!(),
+        ", ",
+        metered!(),
         "} WHERE true ORDER BY r.ord"
     ),
 );
@@ -64,7 +82,7 @@ static ADD_REFUSALS: Statement = Statement::new(
         lease_id text, code text} WHERE true ORDER BY r.ord",
 );
 pub(super) static STATEMENTS: &[&Statement] =
-    &[&CHANGE_LEASES, &ADD_GRANTED, &ADD_LEASES, &ADD_EXTENSIONS, &ADD_REFUSALS];
+    &[&METER_LEASES, &CHANGE_LEASES, &ADD_GRANTED, &ADD_LEASES, &ADD_EXTENSIONS, &ADD_REFUSALS];
 
 impl Tx {
     /// Saves what a batch changed; statements without rows are left out. Known leases are written before new ones, so
@@ -92,9 +110,15 @@ impl Tx {
     }
 
     async fn save_leases(&mut self, changes: &Changes) -> Answer<()> {
+        let metered = Rows::try_of(changes.leases_metered.values(), |rows, lease| {
+            rows.text(lease.account.as_str()).text(lease.id.as_str());
+            write_metered(rows, lease)
+        })?;
+        self.write_known(&METER_LEASES, &metered).await?;
         let known = Rows::try_of(changes.leases_changed.values(), |rows, lease| {
             rows.text(lease.account.as_str()).text(lease.id.as_str());
-            write_mutable(rows, lease)
+            write_lived(rows, lease);
+            write_metered(rows, lease)
         })?;
         self.write_known(&CHANGE_LEASES, &known).await?;
         let (granted, more): (Vec<&Lease>, Vec<&Lease>) =
@@ -108,7 +132,8 @@ impl Tx {
         self.write(&ADD_GRANTED, &granted).await?;
         let more = Rows::try_of(more, |rows, lease| {
             write_granted(rows, lease);
-            write_mutable(rows, lease)
+            write_lived(rows, lease);
+            write_metered(rows, lease)
         })?;
         self.write(&ADD_LEASES, &more).await?;
         let extensions = Rows::of(&changes.extensions, |rows, extension| {
@@ -146,14 +171,17 @@ fn write_granted<'a>(rows: &mut Rows<'a>, lease: &'a Lease) {
     rows.opt_text(lease.asked.replaces.as_ref().map(LeaseId::as_str)).int(lease.created_at.ms());
 }
 
-fn write_mutable<'a>(rows: &mut Rows<'a>, lease: &'a Lease) -> Answer<()> {
+fn write_lived<'a>(rows: &mut Rows<'a>, lease: &'a Lease) {
     let end = lease.end;
     rows.int(lease.window.end.ms()).opt_int(end.map(|end| end.at.ms()));
     rows.opt_text(end.map(|end| reason_text(end.reason)));
     rows.opt_int(end.and_then(|end| end.proven_until).map(Timestamp::ms));
     rows.opt_int(end.and_then(|end| end.told_in).map(Month::index)).int(lease.effective_end().ms());
     rows.opt_text(lease.host.as_ref().map(HostId::as_str)).flag(lease.open).int(lease.settles_at.ms());
-    rows.opt_int(lease.settled_at.map(Timestamp::ms));
+    rows.opt_int(lease.settled_at.map(Timestamp::ms)).opt_int(lease.voided_until.map(Timestamp::ms));
+}
+
+fn write_metered<'a>(rows: &mut Rows<'a>, lease: &'a Lease) -> Answer<()> {
     let last = lease.meter.last;
     rows.opt_int(last.map(|last| last.at.ms())).opt_int(last.map(|last| last.epoch));
     rows.opt_int(last.map(|last| last.cpu_usage_us));
@@ -164,6 +192,5 @@ fn write_mutable<'a>(rows: &mut Rows<'a>, lease: &'a Lease) -> Answer<()> {
     rows.opt_int(minute.map(|open| open.run_ms)).opt_int(lease.open_hour.map(|open| Hour::index(open.hour)));
     rows.hour_totals(&lease.open_hour.map_or_else(HourTotals::default, |open| open.totals))?;
     rows.bytes(&lease.page.bytes).int(lease.page.next_number).opt_int(lease.page.accepted_in.map(Month::index));
-    rows.opt_int(lease.voided_until.map(Timestamp::ms));
     Ok(())
 }

@@ -1,13 +1,39 @@
 //! What loads and reads are asked for and answer, beyond the core's own types.
 
+use crate::domain::customer::Key;
+use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, GrantId, HostId, KeyId, LeaseId, SandboxId, TokenId};
 use crate::domain::lease::HourTotals;
+use crate::domain::limits::DayTotals;
 use crate::domain::proof::LifeId;
+use crate::domain::rate_card::RateCardEntry;
 use crate::domain::sample_page::ClosedPage;
 use crate::domain::set_aside::Door;
 use crate::domain::time::{Day, Hour, Month, Span, Timestamp};
 
 use super::changes::PageOwner;
+
+/// A key with what it, and its account, use and hold on a day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyDay {
+    /// Whose it is, and on which day.
+    pub of: (AccountId, KeyId, Day),
+    /// The key; `None`: there is none.
+    pub key: Option<Key>,
+    /// Its day; `None`: nothing is counted yet.
+    pub totals: Option<DayTotals>,
+    /// The account's day; `None`: nothing is counted yet, or its days are not counted.
+    pub of_account: Option<DayTotals>,
+}
+
+/// What accounts pay by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// All their grants of free time.
+    pub grants: Vec<Grant>,
+    /// All default rate cards, and theirs.
+    pub cards: Vec<RateCardEntry>,
+}
 
 /// Hours of one lease, both ends included.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@
 //! | `{each leases l: condition}` | joins to every row of `r`, in its order, the rows of a table that match; `{each leases l by leases_unsettled: ...}` names the index, where a planner without statistics takes another |
 //! | `{each_lock ...}`, `{each_skip ...}` | the same, locking each row against other writers; skipping those that others hold |
 //! | `{each_share ...}`, `{each_alone ...}` | the same, holding each row against `each_alone` only; against all of these |
+//! | `{maybe keys k: condition}` | joins to every row of `r` the one row of a table that matches, or NULLs |
 //! | `{now}` | the server's clock in milliseconds, read after the row was locked; NULL where there is none |
 //! | `{found leases t: condition}` | the end of an `UPDATE leases AS t ... FROM {rows ...}` |
 //! | `{lock_share}` | holds the row against change, shared with others |
@@ -32,6 +33,8 @@ pub(super) trait Words: Sync {
     fn parameter(number: usize, kind: Kind) -> String;
     /// The join of `r` with the matching rows of a table.
     fn each(lock: Lock, matching: &Matching<'_>) -> String;
+    /// The same, where a row of `r` stays without a match.
+    fn maybe(matching: &Matching<'_>) -> String;
     /// The end of an update from `r`.
     fn found(matching: &Matching<'_>) -> String;
     /// A shared lock at the end of a query.
@@ -223,6 +226,7 @@ impl Expansion<'_> {
             "each_skip" => self.each::<W>(Lock::Skip, rest),
             "each_share" => self.each::<W>(Lock::Share, rest),
             "each_alone" => self.each::<W>(Lock::Alone, rest),
+            "maybe" => W::maybe(&self.matching::<W>(rest)),
             "now" => W::now().to_owned(),
             "found" => W::found(&self.matching::<W>(rest)),
             "lock_share" => W::lock_share().to_owned(),

@@ -2,7 +2,7 @@
 
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Decode, Postgres, Row as _, Sqlite, Type};
+use sqlx::{Decode, Postgres, Row as _, Sqlite, Type, ValueRef as _};
 
 use super::super::error::StoreError;
 use super::failed;
@@ -42,6 +42,21 @@ impl Row {
             Values::Postgres(row) => row.try_get(place),
         }
         .map_err(|error| failed(&error))
+    }
+
+    /// Whether the next value is NULL. Then so are all of its table, for there was no row to join: `columns` in all, which
+    /// are passed over.
+    pub(in super::super) fn gap(&mut self, columns: usize) -> Result<bool, StoreError> {
+        let place = self.place;
+        let is_null = match &self.values {
+            Values::Sqlite(row) => row.try_get_raw(place).map(|value| value.is_null()),
+            Values::Postgres(row) => row.try_get_raw(place).map(|value| value.is_null()),
+        }
+        .map_err(|error| failed(&error))?;
+        if is_null {
+            self.place = place.saturating_add(columns);
+        }
+        Ok(is_null)
     }
 
     /// The next value, text.

@@ -45,6 +45,11 @@ impl Words for Sqlite {
         format!("CROSS JOIN {table} AS {alias}{index} ON {condition}")
     }
 
+    fn maybe(matching: &Matching<'_>) -> String {
+        let Matching { table, alias, condition, .. } = matching;
+        format!("LEFT JOIN {table} AS {alias} ON {condition}")
+    }
+
     fn found(matching: &Matching<'_>) -> String {
         format!("WHERE {}", matching.condition)
     }
@@ -87,6 +92,13 @@ impl Words for Postgres {
         // OFFSET 0 keeps the planner from merging the sub-select into the query and turning the join around.
         format!(
             "CROSS JOIN LATERAL (SELECT {alias}.* FROM {table} AS {alias} WHERE {condition} OFFSET 0{lock}) AS {alias}"
+        )
+    }
+
+    fn maybe(matching: &Matching<'_>) -> String {
+        let Matching { table, alias, condition, .. } = matching;
+        format!(
+            "LEFT JOIN LATERAL (SELECT {alias}.* FROM {table} AS {alias} WHERE {condition} OFFSET 0) AS {alias} ON true"
         )
     }
 

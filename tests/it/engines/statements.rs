@@ -3,13 +3,14 @@
 use runtab::store::{Options, Store};
 
 /// Statements that are not about given accounts, each with the reason.
-const NAMED: [(&str, &str); 41] = [
+const NAMED: [(&str, &str); 42] = [
     ("open month", "the watermark is one row for all"),
     ("open month, held", "the watermark is one row for all"),
     ("migrations done", "the record of migrations"),
     ("add migration", "the record of migrations"),
     ("rate cards by id", "cards of the default scope are nobody's; read when one is added or removed"),
     ("rate card entries", "by scope: the accounts, and the default one"),
+    ("terms", "by scope: the accounts, and the default one"),
     ("add rate cards", "by scope"),
     ("remove rate cards", "by the card's id; rare, and no decision"),
     ("list rate cards", "an operator's list"),

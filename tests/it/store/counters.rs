@@ -5,7 +5,7 @@ use runtab::domain::time::Month;
 use runtab::domain::usage::Usage;
 use runtab::store::StoreError;
 use runtab::store::changes::{Changes, DrawChange, DrawKey, HourKey};
-use runtab::store::shapes::LeaseHours;
+use runtab::store::shapes::{KeyDay, LeaseHours};
 
 use super::Database;
 use super::customers::save;
@@ -55,12 +55,13 @@ pub(crate) async fn counters_are_added_to(database: Database) {
     let days = tx.usage_by_day_of_leases(&[asked(0, 100)]).await.unwrap();
     assert_eq!(days, [(of.clone(), day(0), totals(40)), (of, day(1), totals(40))]);
     let k = (account_id("a"), key_id("k"), day(1));
-    let days = tx.key_days(&[k.clone(), (account_id("a"), key_id("none"), day(1))].into()).await.unwrap();
-    assert_eq!(days, [(k, day_totals(-1, 0))]);
+    let none = (account_id("a"), key_id("none"), day(2));
+    let days = tx.key_days(&[k.clone(), none.clone()].into()).await.unwrap();
+    let counted = Some(day_totals(12, -14));
+    let first = KeyDay { of: k, key: None, totals: Some(day_totals(-1, 0)), of_account: counted };
+    assert_eq!(days, [first, KeyDay { of: none, key: None, totals: None, of_account: None }]);
     let days = tx.key_days_of(&account_id("a"), day(1)).await.unwrap();
     assert_eq!(days, [(key_id("k"), day_totals(-1, 0)), (key_id("k2"), day_totals(2, 0))]);
-    let of = (account_id("a"), day(1));
-    assert_eq!(tx.account_days(&[of.clone()].into()).await.unwrap(), [(of, day_totals(12, -14))]);
 }
 
 pub(crate) async fn a_sum_that_does_not_fit_is_refused_whole(database: Database) {
@@ -77,7 +78,7 @@ pub(crate) async fn a_sum_that_does_not_fit_is_refused_whole(database: Database)
     changes.key_days.insert(k.clone(), DayTotals { used: beyond, reserved: Usage::ZERO });
     assert_eq!(save(&database, &changes).await, Err(StoreError::Overflow));
     let mut tx = database.store.read().await.unwrap();
-    assert_eq!(tx.key_days(&[k.clone()].into()).await.unwrap(), [(k, full)]);
+    assert_eq!(tx.key_days(&[k].into()).await.unwrap()[0].totals, Some(full));
     drop(tx);
 
     let mut changes = Changes::default();
@@ -111,9 +112,10 @@ pub(crate) async fn an_account_begins_with_the_sums_of_its_keys(database: Databa
     changes.key_days.insert((account_id("a"), key_id("k"), day(5)), day_totals(1, 0));
     save(&database, &changes).await.unwrap();
     let mut tx = database.store.read().await.unwrap();
-    let days = tx.account_days(&[4, 5, 6, 7].map(|on| (account_id("a"), day(on))).into()).await.unwrap();
-    let expected = [(5, day_totals(111, 220)), (6, day_totals(1_000, 2_000))];
-    assert_eq!(days, expected.map(|(on, totals)| ((account_id("a"), day(on)), totals)));
+    let asked = [4, 5, 6, 7].map(|on| (account_id("a"), key_id("k"), day(on)));
+    let days = tx.key_days(&asked.into()).await.unwrap();
+    let found: Vec<_> = days.iter().map(|day| day.of_account).collect();
+    assert_eq!(found, [None, Some(day_totals(111, 220)), Some(day_totals(1_000, 2_000)), None]);
 }
 
 pub(crate) async fn draws_keep_their_place(database: Database) {

@@ -10,7 +10,7 @@ use runtab::domain::rate_card::{RateCard, RateCardEntry};
 use runtab::domain::time::Timestamp;
 use runtab::domain::units::Millicores;
 use runtab::store::changes::Changes;
-use runtab::store::shapes::{Bearer, TokenRecord, TokenRole};
+use runtab::store::shapes::{Bearer, Terms, TokenRecord, TokenRole};
 use runtab::store::{Lane, StoreError};
 
 use super::Database;
@@ -48,9 +48,15 @@ pub(crate) async fn customers_come_back_as_saved(database: Database) {
     assert_eq!(tx.lock_accounts(&ids).await.unwrap(), expected);
     assert_eq!(tx.accounts(&ids).await.unwrap(), expected);
     let ids = [("B", "k"), ("a", "k"), ("a", "missing")].map(|(account, key)| (account_id(account), key_id(key)));
-    assert_eq!(tx.keys(&ids.into()).await.unwrap(), keys);
+    assert_eq!(tx.keys(&ids.clone().into()).await.unwrap(), keys);
+    let days = tx.key_days(&ids.map(|(account, key)| (account, key, day(1))).into()).await.unwrap();
+    let found: Vec<_> = days.into_iter().map(|day| day.key).collect();
+    assert_eq!(found, [Some(keys[0].clone()), Some(keys[1].clone()), None]);
     let expected = [grants[0].clone(), Grant { used_ms: 3, ..grants[1].clone() }];
     assert_eq!(tx.grants(&[account_id("a")].into()).await.unwrap(), expected);
+    let mut terms = tx.terms(&[account_id("a"), account_id("B")].into()).await.unwrap();
+    terms.grants.sort_by(|one, other| one.id.as_str().cmp(other.id.as_str()));
+    assert_eq!(terms, Terms { grants: expected.to_vec(), cards: vec![] });
     assert_eq!(tx.accounts(&BTreeSet::new()).await.unwrap(), []);
     assert_eq!(tx.now().await.unwrap().is_some(), database.is_postgres());
 }
@@ -118,6 +124,9 @@ pub(crate) async fn rate_cards_come_and_go(database: Database) {
     let mut tx = database.store.read().await.unwrap();
     assert_eq!(tx.rate_card_entries(&BTreeSet::new()).await.unwrap(), entries[..2]);
     assert_eq!(tx.rate_card_entries(&[account_id("a")].into()).await.unwrap(), entries[..4]);
+    let mut terms = tx.terms(&[account_id("a")].into()).await.unwrap();
+    terms.cards.sort_by_key(|entry| (entry.account.clone(), entry.effective_on));
+    assert_eq!(terms, Terms { grants: vec![], cards: entries[..4].to_vec() });
     let own = RateCardId::parse("own").unwrap();
     assert_eq!(tx.rate_cards_by_id(&[own.clone()].into()).await.unwrap(), entries[2..3]);
     let first = tx.list_rate_cards(None, 3).await.unwrap();

@@ -90,6 +90,45 @@ pub(crate) async fn leases_come_back_as_saved(database: Database) {
     assert!(matches!(unknown, Err(StoreError::Constraint(_))));
 }
 
+pub(crate) async fn what_samples_change_is_saved_by_itself(database: Database) {
+    let (small, full) = (lease("a", "l", "s"), full_lease("a", "l", "s"));
+    let metered = [
+        Lease { meter: full.meter, ..small.clone() },
+        Lease { open_hour: full.open_hour, ..small.clone() },
+        Lease { page: full.page.clone(), ..small.clone() },
+        Lease { meter: full.meter, open_hour: full.open_hour, page: full.page.clone(), ..small.clone() },
+    ];
+    let lived = [
+        Lease { end: full.end, ..small.clone() },
+        Lease { host: full.host.clone(), ..small.clone() },
+        Lease { open: !small.open, ..small.clone() },
+        Lease { settles_at: at(7), ..small.clone() },
+        Lease { settled_at: Some(at(7)), ..small.clone() },
+        Lease { voided_until: Some(at(7)), ..small.clone() },
+        Lease { window: Span { end: Timestamp::MAX, ..small.window }, ..small.clone() },
+        Lease { meter: full.meter, host: full.host.clone(), ..small.clone() },
+    ];
+    save(&database, &added(std::slice::from_ref(&small))).await.unwrap();
+    let key: BTreeSet<_> = [(account_id("a"), lease_id("l"))].into();
+    for (after, only_metered) in metered.iter().map(|one| (one, true)).chain(lived.iter().map(|one| (one, false))) {
+        assert_eq!(after.is_only_metered(&small), only_metered, "{after:?}");
+        let leases = added(std::slice::from_ref(after)).leases_added;
+        let changes = if only_metered {
+            Changes { leases_metered: leases, ..Changes::default() }
+        } else {
+            Changes { leases_changed: leases, ..Changes::default() }
+        };
+        save(&database, &changes).await.unwrap();
+        let mut tx = database.store.read().await.unwrap();
+        assert_eq!(tx.leases(&key).await.unwrap(), std::slice::from_ref(after));
+        drop(tx);
+        save(&database, &changed(std::slice::from_ref(&small))).await.unwrap();
+    }
+    let unknown = added(&[lease("a", "unknown", "s")]).leases_added;
+    let unknown = save(&database, &Changes { leases_metered: unknown, ..Changes::default() }).await;
+    assert!(matches!(unknown, Err(StoreError::Constraint(_))));
+}
+
 pub(crate) async fn one_lease_of_a_sandbox_is_open(database: Database) {
     let (old, new) = (lease("a", "old", "s"), lease("a", "new", "s"));
     save(&database, &added(&[old.clone(), lease("a", "other", "s2"), lease("b", "old", "s")])).await.unwrap();
@@ -125,10 +164,19 @@ pub(crate) async fn leases_are_found_by_what_is_asked(database: Database) {
     ];
     save(&database, &added(&leases)).await.unwrap();
     let mut tx = database.store.begin(Lane::Meter).await.unwrap();
-    let sandbox = (account_id("a"), sandbox_id("s"), at(2_000));
-    let twice = [sandbox.clone(), (account_id("a"), sandbox_id("s"), at(1_999))];
-    assert_eq!(ids(&tx.leases_meeting(&[sandbox]).await.unwrap()), ["l-3", "l-4"]);
-    assert_eq!(ids(&tx.leases_meeting(&twice).await.unwrap()), ["l-2", "l-3", "l-4"]);
+    let of = |account, sandbox, instant| ((account_id(account), sandbox_id(sandbox)), at(instant));
+    let named = |ids: &[&str]| ids.iter().map(|id| (account_id("a"), lease_id(id))).collect::<BTreeSet<_>>();
+    for (named, from, expected) in [
+        (named(&[]), vec![of("a", "s", 2_000)], &["l-3", "l-4"][..]),
+        (named(&[]), vec![of("a", "s", 1_999)], &["l-2", "l-3", "l-4"]),
+        // By id and by sandbox, each once; in the order of the keys.
+        (named(&["l-1", "l-3", "none"]), vec![of("a", "s", 2_000), of("b", "s", 0)], &["l-1", "l-3", "l-4", "l-6"]),
+        (named(&["l-2", "l-5"]), vec![], &["l-2", "l-5"]),
+        (named(&[]), vec![], &[]),
+    ] {
+        let found = tx.lock_leases_meeting(&named, &from.into_iter().collect()).await.unwrap();
+        assert_eq!(ids(&found), expected);
+    }
     let a: BTreeSet<_> = [account_id("a")].into();
     assert_eq!(ids(&tx.due_leases(&a, at(5_000), 10).await.unwrap().0), ["l-2", "l-5", "l-1"]);
     assert_eq!(ids(&tx.due_leases(&a, at(4_999), 1).await.unwrap().0), ["l-2"]);
@@ -178,12 +226,15 @@ pub(crate) async fn sandboxes_come_back_as_saved(database: Database) {
     let by_lease = full_sandbox("a", "s-1", Reporter::Lease(Timestamp::MAX, lease_id("l-9")));
     let at_rest = full_sandbox("a", "s-2", Reporter::AtRest);
     let small = sandbox("a", "s-3", 1, 5);
-    let all = [by_lease, at_rest, small];
+    let woken = Sandbox { latest: by_lease.latest.clone(), ..sandbox("a", "s-4", 7, 5) };
+    assert!(woken.latest.is_some());
+    let all = [by_lease, at_rest, small, woken];
     let key_of = |sandbox: &Sandbox| (sandbox.account.clone(), sandbox.id.clone(), sandbox.life);
     let sandboxes = all.iter().map(|sandbox| (key_of(sandbox), sandbox.clone())).collect();
-    let changes = Changes { sandboxes, ..Changes::default() };
+    let changes = Changes { sandboxes_added: sandboxes, ..Changes::default() };
     save(&database, &changes).await.unwrap();
-    let asked = ["s-1", "s-2", "s-3", "none"].map(|id| (account_id("a"), sandbox_id(id), Timestamp::MAX));
+    assert!(matches!(save(&database, &changes).await, Err(StoreError::Constraint(_))), "new ones are new");
+    let asked = ["s-1", "s-2", "s-3", "s-4", "none"].map(|id| (account_id("a"), sandbox_id(id), Timestamp::MAX));
     let mut tx = database.store.begin(Lane::Meter).await.unwrap();
     assert_eq!(tx.lock_sandboxes(&asked).await.unwrap(), all);
     drop(tx);
@@ -195,7 +246,7 @@ pub(crate) async fn sandboxes_come_back_as_saved(database: Database) {
     let changes = Changes { sandboxes, ..Changes::default() };
     save(&database, &changes).await.unwrap();
     let mut tx = database.store.read().await.unwrap();
-    assert_eq!(tx.sandboxes(&asked).await.unwrap(), [emptied, all[1].clone(), filled]);
+    assert_eq!(tx.sandboxes(&asked).await.unwrap(), [emptied, all[1].clone(), filled, all[3].clone()]);
 }
 
 pub(crate) async fn lives_from_the_one_in_force(database: Database) {

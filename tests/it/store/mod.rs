@@ -20,7 +20,7 @@ pub(crate) struct Database {
 
 impl Database {
     async fn at(address: String) -> Self {
-        let options = Options { writers_max: 2, readers_max: 2, wait_ms_max: 10_000 };
+        let options = Options { meters_max: 2, readers_max: 2, wait_ms_max: 10_000 };
         let store = Store::open(&address, options).await.unwrap();
         store.migrate().await.unwrap();
         Self { store, address }
@@ -78,6 +78,7 @@ contract! {
     customers::tokens_are_found_by_secret,
     customers::lists_go_on_after_the_last_one_seen,
     leases::leases_come_back_as_saved,
+    leases::what_samples_change_is_saved_by_itself,
     leases::one_lease_of_a_sandbox_is_open,
     leases::leases_are_found_by_what_is_asked,
     leases::sandboxes_come_back_as_saved,
