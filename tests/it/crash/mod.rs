@@ -2,7 +2,8 @@
 //!
 //! Kills come at requests that a seed chooses, not at times, and clients retry with the same ids. Accounts are served
 //! at once, each by a client of its own that waits for every answer: so the history of an account, and with it every
-//! figure, is the same in every run. `RUNTAB_TEST_KILLS` sets how many kills (default 20), `RUNTAB_TEST_SEED` the seed.
+//! figure, is the same in every run. `RUNTAB_TEST_KILLS` sets how many kills (default 20), `RUNTAB_TEST_SEED` the seed; the
+//! long form is 500, with `./test --profile long`.
 
 mod fleet;
 mod history;
