@@ -226,10 +226,78 @@ fn next_id() -> Option<HeaderValue> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::StatusCode;
-    use axum::response::IntoResponse;
+    use std::time::Duration;
 
-    use super::{documented, panicked};
+    use axum::Router;
+    use axum::body::Body;
+    use axum::extract::Request;
+    use axum::http::StatusCode;
+    use axum::response::{IntoResponse, Response};
+    use axum::routing::get;
+    use http_body_util::BodyExt as _;
+    use tower::ServiceExt as _;
+
+    use super::{compressed, documented, open, panicked};
+    use crate::http::tests::state;
+    use crate::http::{AppState, HttpSettings, Shared};
+
+    /// What a route answers through the layer that everything has.
+    async fn through(path: &str, id: Option<&str>) -> Response {
+        let request_timeout = Duration::from_millis(1);
+        let settings = HttpSettings { request_timeout, ..HttpSettings::default() };
+        let state = Shared::new(AppState { settings, ..state().await });
+        let routes = Router::new()
+            .route("/panic", get(async || -> StatusCode { panic!("boom") }))
+            .route("/never", get(std::future::pending::<StatusCode>))
+            .route("/good", get(async || "good"));
+        let mut request = Request::get(path);
+        if let Some(id) = id {
+            request = request.header("x-request-id", id);
+        }
+        open(routes, &state).with_state(state).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    }
+
+    async fn code(response: Response) -> String {
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        problem["code"].as_str().unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn a_route_that_panics_or_never_ends_is_a_problem() {
+        assert_eq!(code(through("/panic", None).await).await, "internal");
+        let late = through("/never", None).await;
+        assert_eq!((late.status().as_u16(), late.headers()["retry-after"].to_str().unwrap()), (503, "1"));
+        assert_eq!(code(late).await, "unavailable");
+    }
+
+    #[tokio::test]
+    async fn an_answer_has_the_id_of_its_request_or_one_of_its_own() {
+        let told = through("/good", Some("theirs")).await;
+        assert_eq!(told.headers()["x-request-id"], "theirs");
+        assert_eq!(told.headers()["cache-control"], "no-store");
+        let (one, other) = (through("/good", None).await, through("/good", None).await);
+        let (one, other) = (&one.headers()["x-request-id"], &other.headers()["x-request-id"]);
+        let digits = one.to_str().unwrap().replacen('-', "", 1);
+        assert!(digits.len() > 12 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digits}");
+        assert_ne!(one, other);
+    }
+
+    #[tokio::test]
+    async fn only_what_is_large_is_compressed_and_only_as_accepted() {
+        for (bytes, accepted, encoding, varies) in [
+            (4_095, Some("gzip"), None, false),
+            (4_096, Some("gzip"), Some("gzip"), true),
+            (4_096, Some("br"), None, true),
+            (4_096, None, None, true),
+        ] {
+            let accepted = accepted.map(|accepted| accepted.parse().unwrap());
+            let told = compressed(accepted.into_iter().collect(), "x".repeat(bytes).into_response()).await;
+            let header = |name| told.headers().get(name).map(|value| value.to_str().unwrap());
+            assert_eq!((header("content-encoding"), header("vary").is_some()), (encoding, varies), "{bytes}");
+        }
+    }
 
     #[test]
     fn failures_without_a_document_get_one() {
