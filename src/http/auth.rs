@@ -3,12 +3,10 @@
 //! The ledger is asked once a request whose token it is, every time: a revoked one stops at once. Each route names its
 //! access by an extractor, which stands first, so that a role is refused before anything of the request is read.
 
-use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 
 use super::Shared;
 use super::problem::Failure;
@@ -17,18 +15,8 @@ use crate::ledger::command::Principal;
 use crate::secret;
 use crate::wire::problem::Code;
 
-/// Finds out who calls and notes it in the request; 401 without a valid token.
-pub(super) async fn authenticate(State(state): State<Shared>, mut request: Request, next: Next) -> Response {
-    match principal(&state, request.headers()).await {
-        Ok(principal) => {
-            request.extensions_mut().insert(principal);
-            next.run(request).await
-        }
-        Err(failure) => failure.into_response(),
-    }
-}
-
-async fn principal(state: &Shared, headers: &HeaderMap) -> Result<Principal, Failure> {
+/// Finds out who calls; 401 without a valid token.
+pub(super) async fn principal(state: &Shared, headers: &HeaderMap) -> Result<Principal, Failure> {
     let digest = headers.get(AUTHORIZATION).and_then(bearer).and_then(secret::digest_of).ok_or_else(unauthorized)?;
     state.ledger.authenticate(digest.sha256).await?.ok_or_else(unauthorized)
 }
@@ -46,7 +34,7 @@ fn forbidden() -> Failure {
     Failure::new(Code::Forbidden, "the role of this token may not do this")
 }
 
-/// What the middleware noted. Without it (a route outside of it) nobody is let in.
+/// What the layer noted. Without it (a route outside of it) nobody is let in.
 fn noted(parts: &Parts) -> Result<&Principal, Failure> {
     parts.extensions.get().ok_or_else(unauthorized)
 }

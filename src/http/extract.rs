@@ -33,7 +33,7 @@ impl FromRequest<Shared> for JsonBody {
     type Rejection = Failure;
 
     async fn from_request(request: Request, state: &Shared) -> Result<Self, Failure> {
-        if media_type(request.headers()).as_deref() != Some("application/json") {
+        if !is_of(request.headers(), "application/json") {
             return Err(Failure::new(Code::UnsupportedMediaType, "send Content-Type: application/json"));
         }
         if request
@@ -61,7 +61,7 @@ impl FromRequest<Shared> for NoBody {
     type Rejection = Failure;
 
     async fn from_request(request: Request, state: &Shared) -> Result<Self, Failure> {
-        let is_json = media_type(request.headers()).as_deref() == Some("application/json");
+        let is_json = is_of(request.headers(), "application/json");
         let bytes = read_body(request, state.settings.body_bytes_max).await?;
         if bytes.is_empty() {
             return Ok(Self);
@@ -74,10 +74,11 @@ impl FromRequest<Shared> for NoBody {
     }
 }
 
-/// The media type of a body without its parameters, in lower case: its case says nothing (RFC 9110 section 8.3.1).
-pub(super) fn media_type(headers: &HeaderMap) -> Option<String> {
-    let text = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-    Some(text.split_once(';').map_or(text, |(essence, _)| essence).trim_ascii().to_ascii_lowercase())
+/// Whether the body is of a media type, whatever its parameters; case says nothing (RFC 9110 section 8.3.1).
+pub(super) fn is_of(headers: &HeaderMap, media_type: &str) -> bool {
+    let Some(text) = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else { return false };
+    let essence = text.split_once(';').map_or(text, |(essence, _)| essence);
+    essence.trim_ascii().eq_ignore_ascii_case(media_type)
 }
 
 /// The whole body; 413 beyond `bytes_max`.

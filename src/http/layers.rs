@@ -1,27 +1,35 @@
-//! What every request passes through, outermost first: request id, trace, problems and metrics, panics, time limit,
-//! bound of requests in flight, compression, and the token. Probes pass only the first five.
+//! What every request passes through: request id, span, count and time, time limit, panics; below `/v1` also the bound of
+//! requests in flight, the token, and compression of what is large.
+//!
+//! It is one layer and reads from top to bottom, on purpose. In a tower of layers each boxes its future, clones what is
+//! below it and moves request and answer once more, and that was a good part of what a small request cost.
 
 use std::any::Any;
+use std::convert::Infallible;
+use std::future::{poll_fn, ready};
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::task::Poll;
 use std::time::Instant;
 
-use axum::error_handling::HandleErrorLayer;
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderValue, StatusCode};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::Router;
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{MatchedPath, Request};
+use axum::http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::{BoxError, Router};
-use tower::ServiceBuilder;
-use tower::limit::GlobalConcurrencyLimitLayer;
-use tower::load_shed::LoadShedLayer;
-use tower_http::catch_panic::CatchPanicLayer;
+use axum::routing::Route;
+use http_body_util::BodyExt as _;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tower::layer::layer_fn;
+use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::SizeAbove;
-use tower_http::request_id::{MakeRequestId, PropagateRequestIdLayer, RequestId, SetRequestIdLayer};
-use tower_http::timeout::TimeoutLayer;
-use tower_http::trace::{DefaultOnFailure, DefaultOnResponse, TraceLayer};
-use tracing::Level;
+use tracing::{Instrument as _, Span};
 
 use super::Shared;
 use super::auth;
@@ -31,69 +39,141 @@ use crate::wire::problem::Code;
 
 /// Answers below this many bytes are not compressed: an admission's is not worth the work.
 const COMPRESS_BYTES_MIN: u64 = 4_096;
+/// The header that says a request's id, in requests and answers.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The layers of the API: everything below `/v1`.
-pub(super) fn for_api(api: Router<Shared>, state: &Shared) -> Router<Shared> {
-    let shed = state.clone();
-    let too_many = move |_: BoxError| {
-        shed.metrics.request_shed();
-        std::future::ready(Failure::new(Code::Unavailable, "too many requests at once; repeat it a little later"))
-    };
-    api.layer(
-        ServiceBuilder::new()
-            .layer(HandleErrorLayer::new(too_many))
-            .layer(LoadShedLayer::new())
-            .layer(GlobalConcurrencyLimitLayer::new(state.settings.requests_in_flight_max))
-            .layer(CompressionLayer::new().compress_when(SizeAbove::new(COMPRESS_BYTES_MIN)))
-            .layer(from_fn_with_state(state.clone(), auth::authenticate)),
-    )
+/// The layer of the API, everything below `/v1`: for callers with a token.
+pub(super) fn guarded(api: Router<Shared>, state: &Shared) -> Router<Shared> {
+    layered(api, state, Some(Arc::new(Semaphore::new(state.settings.requests_in_flight_max))))
 }
 
-/// The layers of everything.
-pub(super) fn for_all(router: Router<Shared>, state: &Shared) -> Router<Shared> {
-    let trace = TraceLayer::new_for_http()
-        .make_span_with(span)
-        .on_request(())
-        .on_body_chunk(())
-        .on_eos(())
-        .on_response(DefaultOnResponse::new().level(Level::DEBUG))
-        .on_failure(DefaultOnFailure::new().level(Level::WARN));
-    router.layer(
-        ServiceBuilder::new()
-            .layer(SetRequestIdLayer::x_request_id(CountedIds::new()))
-            .layer(trace)
-            .layer(PropagateRequestIdLayer::x_request_id())
-            .layer(from_fn_with_state(state.clone(), observe))
-            .layer(CatchPanicLayer::custom(panicked))
-            .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, state.settings.request_timeout)),
-    )
+/// The layer of what needs no token.
+pub(super) fn open(router: Router<Shared>, state: &Shared) -> Router<Shared> {
+    layered(router, state, None)
+}
+
+/// Places for requests of the API, where it is the API.
+type Places = Option<Arc<Semaphore>>;
+
+fn layered(router: Router<Shared>, state: &Shared, places: Places) -> Router<Shared> {
+    let state = state.clone();
+    router.layer(layer_fn(move |route: Route| {
+        let (state, places) = (state.clone(), places.clone());
+        service_fn(move |request| pass(state.clone(), places.clone(), route.clone(), request))
+    }))
+}
+
+/// Carries a request to its route, and the answer back.
+#[expect(clippy::disallowed_methods, reason = "telemetry: how long a request took decides nothing")]
+async fn pass(state: Shared, places: Places, route: Route, request: Request) -> Result<Response, Infallible> {
+    let began = Instant::now();
+    let in_flight = state.metrics.request_began();
+    let id = request.headers().get(REQUEST_ID).cloned().or_else(next_id);
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let path = path.as_ref().map_or("none", MatchedPath::as_str);
+    let method = known(request.method());
+    let span = span(&request, path, id.as_ref());
+    let answer = timeout(state.settings.request_timeout, answer(&state, places.as_deref(), route, request));
+    let answer = unwound(async { answer.await.unwrap_or_else(|_| too_slow()) });
+    let mut response = documented(answer.instrument(span.clone()).await);
+    drop(in_flight);
+    let headers = response.headers_mut();
+    // Costs and keys are nobody's to keep.
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if let Some(id) = id {
+        headers.entry(REQUEST_ID).or_insert(id);
+    }
+    let (status, took) = (response.status(), began.elapsed());
+    state.metrics.request_answered(method, path, status.as_str(), took);
+    if status.is_server_error() {
+        span.in_scope(|| tracing::warn!(status = status.as_u16(), took_us = took.as_micros(), "failed"));
+    } else {
+        span.in_scope(|| tracing::debug!(status = status.as_u16(), took_us = took.as_micros(), "answered"));
+    }
+    Ok(watched(response, span))
+}
+
+/// What the route answers, with a place and a token where it needs them.
+async fn answer(state: &Shared, places: Option<&Semaphore>, mut route: Route, mut request: Request) -> Response {
+    let Some(places) = places else { return called(&mut route, request).await };
+    let Ok(_place) = places.try_acquire() else {
+        state.metrics.request_shed();
+        let detail = "too many requests at once; repeat it a little later";
+        return Failure::new(Code::Unavailable, detail).into_response();
+    };
+    match auth::principal(state, request.headers()).await {
+        Ok(principal) => drop(request.extensions_mut().insert(principal)),
+        Err(failure) => return failure.into_response(),
+    }
+    let accepted: Vec<HeaderValue> = request.headers().get_all(ACCEPT_ENCODING).iter().cloned().collect();
+    compressed(accepted, called(&mut route, request).await).await
+}
+
+async fn called(route: &mut Route, request: Request) -> Response {
+    match route.call(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// Compresses what is large, as the caller accepts it. What is small is not even looked at.
+async fn compressed(accepted: Vec<HeaderValue>, response: Response) -> Response {
+    if response.body().size_hint().exact().is_some_and(|bytes| bytes < COMPRESS_BYTES_MIN) {
+        return response;
+    }
+    let mut request = Request::new(());
+    for encodings in accepted {
+        request.headers_mut().append(ACCEPT_ENCODING, encodings);
+    }
+    let mut response = Some(response);
+    let inner = service_fn(|_| ready(response.take().ok_or(())));
+    let layer = CompressionLayer::new().compress_when(SizeAbove::new(COMPRESS_BYTES_MIN));
+    match layer.layer(inner).oneshot(request).await {
+        Ok(response) => response.map(Body::new),
+        Err(()) => Failure::internal(&"an answer was asked for twice").into_response(),
+    }
+}
+
+/// The answer, or a problem in place of a panic.
+async fn unwound(answer: impl Future<Output = Response>) -> Response {
+    let mut answer = pin!(answer);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)));
+        polled.unwrap_or_else(|cause| Poll::Ready(panicked(cause)))
+    })
+    .await
+}
+
+fn too_slow() -> Response {
+    Failure::of_status(StatusCode::SERVICE_UNAVAILABLE).into_response()
 }
 
 /// Fields of a request in the log: never a header but its id, never the query or the body.
-fn span<B>(request: &axum::http::Request<B>) -> tracing::Span {
-    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str);
-    let id = request.extensions().get::<RequestId>().and_then(|id| id.header_value().to_str().ok()).unwrap_or("none");
-    tracing::info_span!("request", method = %request.method(), route, path = request.uri().path(), id)
+fn span(request: &Request, route: &str, id: Option<&HeaderValue>) -> Span {
+    tracing::info_span!(
+        "request",
+        method = %request.method(),
+        route,
+        path = request.uri().path(),
+        id = id.and_then(|id| id.to_str().ok()).unwrap_or("none"),
+    )
 }
 
-/// Counts and times the request, and makes a problem document of any failure that is none yet.
-#[expect(clippy::disallowed_methods, reason = "telemetry: how long a request took decides nothing")]
-async fn observe(State(state): State<Shared>, request: Request, next: Next) -> Response {
-    let began = Instant::now();
-    let in_flight = state.metrics.request_began();
-    let method = request.method().clone();
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let mut response = documented(next.run(request).await);
-    drop(in_flight);
-    // Costs and keys are nobody's to keep.
-    response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    let route = route.as_ref().map_or("none", MatchedPath::as_str);
-    state.metrics.request_answered(known(&method), route, response.status().as_str(), began.elapsed());
-    response
+/// A body that comes piece by piece may break off long after its status was told: the log says so.
+fn watched(response: Response, span: Span) -> Response {
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    response.map(|body| {
+        Body::new(body.map_err(move |error| {
+            span.in_scope(|| tracing::warn!(%error, "an answer broke off"));
+            error
+        }))
+    })
 }
 
 /// The method, as a label of few values.
-fn known(method: &axum::http::Method) -> &'static str {
+fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
         "HEAD" => "HEAD",
@@ -125,34 +205,99 @@ fn panicked(cause: Box<dyn Any + Send>) -> Response {
     Failure::internal(&format!("panic: {}", text.unwrap_or("no message"))).into_response()
 }
 
-/// Ids of requests that came without one: a random start of the process and a counter.
-#[derive(Clone)]
-struct CountedIds(std::sync::Arc<(String, AtomicU64)>);
-
-impl CountedIds {
-    fn new() -> Self {
+/// The id of a request that came without one: a random start of the process and a count.
+fn next_id() -> Option<HeaderValue> {
+    static START: LazyLock<String> = LazyLock::new(|| {
         let mut start = [0; 6];
         if getrandom::fill(&mut start).is_err() {
             tracing::warn!("no randomness: ids of requests repeat after a restart");
         }
-        Self(std::sync::Arc::new((hex(&start), AtomicU64::new(1))))
-    }
-}
-
-impl MakeRequestId for CountedIds {
-    fn make_request_id<B>(&mut self, _: &axum::http::Request<B>) -> Option<RequestId> {
-        let (start, counter) = &*self.0;
-        let id = format!("{start}-{:x}", counter.fetch_add(1, Ordering::Relaxed));
-        HeaderValue::try_from(id).ok().map(RequestId::new)
-    }
+        hex(&start)
+    });
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    // Twelve digits, a hyphen, and at most sixteen more.
+    let mut text = [0; 32];
+    let mut rest = text.as_mut_slice();
+    write!(rest, "{}-{:x}", *START, COUNT.fetch_add(1, Ordering::Relaxed)).ok()?;
+    let unused = rest.len();
+    let used = text.len().checked_sub(unused)?;
+    HeaderValue::from_bytes(text.get(..used)?).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use axum::http::StatusCode;
-    use axum::response::IntoResponse;
+    use std::time::Duration;
 
-    use super::{documented, panicked};
+    use axum::Router;
+    use axum::body::Body;
+    use axum::extract::Request;
+    use axum::http::StatusCode;
+    use axum::response::{IntoResponse, Response};
+    use axum::routing::get;
+    use http_body_util::BodyExt as _;
+    use tower::ServiceExt as _;
+
+    use super::{compressed, documented, open, panicked};
+    use crate::http::tests::state;
+    use crate::http::{AppState, HttpSettings, Shared};
+
+    /// What a route answers through the layer that everything has.
+    async fn through(path: &str, id: Option<&str>) -> Response {
+        let request_timeout = Duration::from_millis(1);
+        let settings = HttpSettings { request_timeout, ..HttpSettings::default() };
+        let state = Shared::new(AppState { settings, ..state().await });
+        let routes = Router::new()
+            .route("/panic", get(async || -> StatusCode { panic!("boom") }))
+            .route("/never", get(std::future::pending::<StatusCode>))
+            .route("/good", get(async || "good"));
+        let mut request = Request::get(path);
+        if let Some(id) = id {
+            request = request.header("x-request-id", id);
+        }
+        open(routes, &state).with_state(state).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    }
+
+    async fn code(response: Response) -> String {
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        problem["code"].as_str().unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn a_route_that_panics_or_never_ends_is_a_problem() {
+        assert_eq!(code(through("/panic", None).await).await, "internal");
+        let late = through("/never", None).await;
+        assert_eq!((late.status().as_u16(), late.headers()["retry-after"].to_str().unwrap()), (503, "1"));
+        assert_eq!(code(late).await, "unavailable");
+    }
+
+    #[tokio::test]
+    async fn an_answer_has_the_id_of_its_request_or_one_of_its_own() {
+        let told = through("/good", Some("theirs")).await;
+        assert_eq!(told.headers()["x-request-id"], "theirs");
+        assert_eq!(told.headers()["cache-control"], "no-store");
+        let (one, other) = (through("/good", None).await, through("/good", None).await);
+        let (one, other) = (&one.headers()["x-request-id"], &other.headers()["x-request-id"]);
+        let digits = one.to_str().unwrap().replacen('-', "", 1);
+        assert!(digits.len() > 12 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digits}");
+        assert_ne!(one, other);
+    }
+
+    #[tokio::test]
+    async fn only_what_is_large_is_compressed_and_only_as_accepted() {
+        for (bytes, accepted, encoding, varies) in [
+            (4_095, Some("gzip"), None, false),
+            (4_096, Some("gzip"), Some("gzip"), true),
+            (4_096, Some("br"), None, true),
+            (4_096, None, None, true),
+        ] {
+            let accepted = accepted.map(|accepted| accepted.parse().unwrap());
+            let told = compressed(accepted.into_iter().collect(), "x".repeat(bytes).into_response()).await;
+            let header = |name| told.headers().get(name).map(|value| value.to_str().unwrap());
+            assert_eq!((header("content-encoding"), header("vary").is_some()), (encoding, varies), "{bytes}");
+        }
+    }
 
     #[test]
     fn failures_without_a_document_get_one() {

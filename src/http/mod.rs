@@ -3,6 +3,7 @@
 //! Order of checks: the token (401), what its role may do (403, or 404 where a thing is another account's), then the
 //! path, the query and the body (404, 405, 413, 415, 400, 422), then the ledger. Whatever fails is a problem document.
 
+mod answer;
 mod auth;
 mod encoding;
 mod extract;

@@ -1,9 +1,9 @@
 //! Failures of a request, and how they are answered: always as a problem document.
 
-use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use super::answer::json;
 use crate::domain::admission::Refusal;
 use crate::ledger::command::{CommandError, ConflictCode};
 use crate::wire::problem::{Code, Problem};
@@ -120,7 +120,7 @@ impl From<CommandError> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, Json(&*self.0)).into_response();
+        let mut response = json(status, &*self.0);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         if status == StatusCode::UNAUTHORIZED {

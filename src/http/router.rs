@@ -17,15 +17,15 @@ use crate::wire::problem::Code;
 
 /// The whole program as a service: the API, the probes and the dashboard, with all layers.
 pub fn router(state: AppState) -> Router {
-    assemble(state, layers::for_api)
+    assemble(state, layers::guarded)
 }
 
-/// The routes with what guards the API given, so that tests can be any caller.
+/// The routes with the layer of the API given, so that tests can be any caller.
 pub(super) fn assemble(state: AppState, guard: impl FnOnce(Router<Shared>, &Shared) -> Router<Shared>) -> Router {
     let state = Arc::new(state);
     let (api, probes) = (api().split_for_parts().0, probes().split_for_parts().0);
     let api = guard(with_fallbacks(api).fallback(no_route), &state);
-    layers::for_all(api.merge(with_fallbacks(probes)), &state).with_state(state)
+    api.merge(layers::open(with_fallbacks(probes), &state)).with_state(state)
 }
 
 /// Everything below `/v1`: needs a token.

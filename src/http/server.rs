@@ -33,7 +33,9 @@ async fn serve_routes(
             tracing::debug!(%error, "TCP_NODELAY can't be set");
         }
     });
-    let server = axum::serve(listener, routes).with_graceful_shutdown(shutdown.clone().cancelled_owned());
+    // As a service that makes services, connections share the routes; a bare router would be copied for each.
+    let server =
+        axum::serve(listener, routes.into_make_service()).with_graceful_shutdown(shutdown.clone().cancelled_owned());
     let deadline = async {
         shutdown.cancelled().await;
         tokio::time::sleep(drain).await;

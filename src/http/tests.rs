@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tower::ServiceExt as _;
 
+use super::layers::open;
 use super::router::assemble;
 use super::{AppState, HttpSettings, openapi_json, router};
 use crate::clock::Clock;
@@ -98,7 +99,7 @@ async fn send(app: axum::Router, request: Request<Body>) -> Told {
 
 /// Asks as somebody whose token was already found out.
 async fn ask_as(principal: Principal, method: &str, path: &str, body: &[u8]) -> Told {
-    let app = assemble(state().await, |api, _| api.layer(Extension(principal)));
+    let app = assemble(state().await, |api, state| open(api.layer(Extension(principal)), state));
     let mut request = Request::builder().method(method).uri(path);
     if !body.is_empty() {
         request = request.header("content-type", "application/json");
@@ -328,7 +329,7 @@ async fn paths_and_queries_that_can_not_be_taken() {
 }
 
 async fn samples(kind: &str, encoding: Option<&str>, body: Vec<u8>) -> Told {
-    let app = assemble(state().await, |api, _| api.layer(Extension(Principal::Admin)));
+    let app = assemble(state().await, |api, state| open(api.layer(Extension(Principal::Admin)), state));
     let mut request = Request::builder().method(Method::POST).uri("/v1/samples").header("content-type", kind);
     if let Some(encoding) = encoding {
         request = request.header("content-encoding", encoding);
@@ -367,7 +368,7 @@ async fn bodies_of_samples() {
 
 #[tokio::test]
 async fn the_test_clock_only_goes_forward() {
-    let app = assemble(state().await, |api, _| api.layer(Extension(Principal::Admin)));
+    let app = assemble(state().await, |api, state| open(api.layer(Extension(Principal::Admin)), state));
     let put = |now: &str| {
         let body = format!(r#"{{"now":"{now}"}}"#);
         let request = Request::put("/v1/test-clock").header("content-type", "application/json");
@@ -378,7 +379,7 @@ async fn the_test_clock_only_goes_forward() {
     assert_eq!(put("2026-11-01T00:00:00Z").await.status, StatusCode::OK);
     assert_eq!(put("2026-10-31T00:00:00Z").await.problem().1, "conflict");
     let system = AppState { clock: Clock::system(), ..state().await };
-    let app = assemble(system, |api, _| api.layer(Extension(Principal::Admin)));
+    let app = assemble(system, |api, state| open(api.layer(Extension(Principal::Admin)), state));
     let request = Request::put("/v1/test-clock").header("content-type", "application/json");
     assert_eq!(send(app, request.body(Body::from("{}")).unwrap()).await.problem().1, "not_found");
 }

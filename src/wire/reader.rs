@@ -171,6 +171,12 @@ impl<'a> Value<'a, '_> {
         if !self.text.starts_with('"') {
             return self.bad("must be a string");
         }
+        // The text is JSON: without an escape, what is between the quotes is the string.
+        if let Some(plain) = self.text.get(1..self.text.len().saturating_sub(1))
+            && !plain.contains('\\')
+        {
+            return Ok(Cow::Borrowed(plain));
+        }
         match serde_json::from_str::<Text<'a>>(self.text) {
             Ok(text) => Ok(text.0),
             Err(_) => self.bad("must be a string of Unicode characters"),

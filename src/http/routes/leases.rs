@@ -36,7 +36,8 @@ struct FilterParams {
 }
 
 async fn shown(state: &Shared, lease: crate::domain::lease::Lease) -> Answer {
-    let views = state.ledger.views_of(vec![lease]).await?;
+    // Boxed, as below: the statements of a view would be most of what a waiting request takes.
+    let views = Box::pin(state.ledger.views_of(vec![lease])).await?;
     ok(Lease::from(views.first().ok_or_else(Failure::not_found)?))
 }
 
@@ -60,7 +61,8 @@ pub(in crate::http) async fn admit(
     })?;
     state.metrics.admission(if admitted.fresh { "admitted" } else { "repeated" });
     let fresh = admitted.fresh;
-    let views = state.ledger.admitted_views(admitted).await?;
+    // Boxed, for it is large and short: a request that waits for the gate would carry room for it all the while.
+    let views = Box::pin(state.ledger.admitted_views(admitted)).await?;
     made(fresh, Leases { leases: views.iter().map(Lease::from).collect() })
 }
 

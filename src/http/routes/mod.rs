@@ -19,12 +19,12 @@ pub(super) mod sandboxes;
 pub(super) mod tokens;
 pub(super) mod voids;
 
-use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
+use super::answer::json;
 use super::extract::List;
 use super::problem::Answer;
 use crate::ledger::view::Listed;
@@ -44,14 +44,14 @@ struct PageParams {
 
 #[expect(clippy::unnecessary_wraps, reason = "the last expression of handlers, which answer a result")]
 fn ok(body: impl Serialize) -> Answer {
-    Ok(Json(body).into_response())
+    Ok(json(StatusCode::OK, &body))
 }
 
 /// 201 for what this request made, 200 for what was there already.
 #[expect(clippy::unnecessary_wraps, reason = "the last expression of handlers, which answer a result")]
 fn made(fresh: bool, body: impl Serialize) -> Answer {
     let status = if fresh { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(body)).into_response())
+    Ok(json(status, &body))
 }
 
 fn gone() -> Response {

@@ -11,7 +11,7 @@ use crate::domain::set_aside::{ASIDE_CHARS_MAX, Door, SetAside, cut};
 use crate::http::Shared;
 use crate::http::auth::Reporter;
 use crate::http::encoding::read_packed;
-use crate::http::extract::{NoQuery, media_type};
+use crate::http::extract::{NoQuery, is_of};
 use crate::http::problem::{Answer, Failure};
 use crate::ingest::ndjson::{BadBatch, Rows, read_array, read_lines};
 use crate::ledger::aside::Keep;
@@ -35,13 +35,14 @@ pub(in crate::http) async fn ingest(
     State(state): State<Shared>,
     request: Request,
 ) -> Answer {
-    let read = match media_type(request.headers()).as_deref() {
-        Some("application/json") => read_array,
-        Some("application/x-ndjson") => read_lines,
-        Some(_) | None => {
-            let detail = "send Content-Type: application/json or application/x-ndjson";
-            return Err(Failure::new(Code::UnsupportedMediaType, detail));
-        }
+    let headers = request.headers();
+    let read = if is_of(headers, "application/json") {
+        read_array
+    } else if is_of(headers, "application/x-ndjson") {
+        read_lines
+    } else {
+        let detail = "send Content-Type: application/json or application/x-ndjson";
+        return Err(Failure::new(Code::UnsupportedMediaType, detail));
     };
     let body = read_packed(request, state.settings.samples_bytes_max).await?;
     let rows = read(&body)?;
