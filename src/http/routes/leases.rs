@@ -36,7 +36,7 @@ struct FilterParams {
 }
 
 async fn shown(state: &Shared, lease: crate::domain::lease::Lease) -> Answer {
-    // Boxed, as below: the statements of a view would be most of what a waiting request takes.
+    // Boxed: the statements of a view would be most of what a waiting request takes.
     let views = Box::pin(state.ledger.views_of(vec![lease])).await?;
     ok(Lease::from(views.first().ok_or_else(Failure::not_found)?))
 }
@@ -61,8 +61,7 @@ pub(in crate::http) async fn admit(
     })?;
     state.metrics.admission(if admitted.fresh { "admitted" } else { "repeated" });
     let fresh = admitted.fresh;
-    // Boxed, for it is large and short: a request that waits for the gate would carry room for it all the while.
-    let views = Box::pin(state.ledger.admitted_views(admitted)).await?;
+    let views = state.ledger.admitted_views(admitted).await?;
     made(fresh, Leases { leases: views.iter().map(Lease::from).collect() })
 }
 

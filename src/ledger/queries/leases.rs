@@ -61,7 +61,8 @@ impl Ledger {
     /// Views of leases that were just admitted. New ones have no usage yet, so the database is not asked again.
     pub async fn admitted_views(&self, admitted: Admitted) -> Answer<Vec<LeaseView>> {
         if admitted.leases.iter().any(may_have_usage) {
-            return self.views_of(admitted.leases).await;
+            // Boxed: a request that waits for the gate would carry room for its statements all the while.
+            return Box::pin(self.views_of(admitted.leases)).await;
         }
         let now = self.engine.clock.now();
         let stale_after_ms = self.engine.rules.stale_after_ms;
