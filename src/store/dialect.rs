@@ -88,7 +88,7 @@ fn postgres_pool(connections_max: u32, options: Options, read_write: bool) -> Po
     let wait = Duration::from_millis(options.wait_ms_max);
     // The pool itself would wait for ever for a connection that hangs when it is given back.
     let pool = pool(connections_max, options)
-        .after_release(move |connection: &mut PgConnection, _| Box::pin(answers_within(wait, connection)));
+        .after_release(move |connection: &mut PgConnection, _| Box::pin(left_clean(wait, connection)));
     if !read_write {
         // One that was just given back has just answered.
         return pool.test_before_acquire(false).before_acquire(|connection: &mut PgConnection, of| {
@@ -430,7 +430,19 @@ pub(super) struct Script {
     pub(super) postgres: &'static str,
 }
 
-/// Whether a connection that is given back answers (and has rolled back what was left open); else it is closed.
-async fn answers_within(wait: Duration, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    tokio::time::timeout(wait, connection.ping()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map(|()| true)
+/// Leaves nothing open on a connection that is given back, and says whether it answers; else it is closed.
+///
+/// The driver undoes what was begun and dropped, but not what was dropped while it began: that would stay open, and
+/// whoever reads next would go on seeing what was there before. In the first command of a transaction, and outside of
+/// any, `now()` is the time of the statement ([PostgreSQL, 9.9.5](https://www.postgresql.org/docs/15/functions-datetime.html)).
+async fn left_clean(wait: Duration, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let clean = async {
+        let is_open: bool =
+            sqlx::query_scalar("SELECT now() <> statement_timestamp()").fetch_one(&mut *connection).await?;
+        if is_open {
+            sqlx::raw_sql("ROLLBACK").execute(connection).await?;
+        }
+        Ok(true)
+    };
+    tokio::time::timeout(wait, clean).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
 }

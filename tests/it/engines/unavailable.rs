@@ -8,6 +8,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use sqlx::{Connection, Executor, SqliteConnection};
 
+use runtab::domain::id::TokenId;
+use runtab::domain::time::Timestamp;
+use runtab::store::shapes::{Bearer, TokenRecord, TokenRole};
+use runtab::store::{Lane, Options, Store};
+
 use super::failures::run;
 use crate::harness::{
     Api, Backend, Database, Engine, HOUR_S, Mode, Proxy, Time, at_once, done, int, made, shape, time,
@@ -56,6 +61,42 @@ async fn unavailable(api: &Api, what: &str) {
         }
         assert!(began.elapsed() < BOUND, "{what}: {:?}", began.elapsed());
     }
+}
+
+/// Whoever gives up while a transaction begins leaves none open: a later reader would see what was there before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_gives_up_leaves_nothing_open() {
+    let server = Server::shared();
+    let url = server.database().await;
+    let proxy = Proxy::before(server.host()).await;
+    let options = Options { readers_max: 1, ..Options::default() };
+    let store = Store::open(&proxy.url(&url), options).await.unwrap();
+    store.migrate().await.unwrap();
+    // Given up at every moment on the way, until one is in time.
+    for patience in (1..u8::MAX).step_by(3) {
+        let secret = [patience; 32];
+        proxy.set(Mode::Delay(Duration::from_millis(10)));
+        let begun = tokio::time::timeout(Duration::from_millis(patience.into()), store.read()).await;
+        proxy.set(Mode::Pass);
+        if let Ok(begun) = begun {
+            drop(begun.unwrap());
+            store.close().await;
+            return;
+        }
+        assert_eq!(store.bearers(&[secret]).await.unwrap(), [None]);
+        let token = TokenRecord {
+            id: TokenId::parse(&format!("t-{patience}")).unwrap(),
+            role: TokenRole::Admin,
+            name: String::new(),
+            created_at: Timestamp::EPOCH,
+        };
+        let mut tx = store.begin(Lane::Decision).await.unwrap();
+        tx.insert_token(&token, &secret).await.unwrap();
+        tx.commit().await.unwrap();
+        let found = store.bearers(&[secret]).await.unwrap();
+        assert_eq!(found, [Some(Bearer::Token(token))], "it sees what was there before: {patience} ms");
+    }
+    panic!("a transaction never begins");
 }
 
 /// Repeats an admission until it is answered; it must be a yes.
