@@ -68,7 +68,8 @@ fn layered(router: Router<Shared>, state: &Shared, places: Places) -> Router<Sha
 async fn pass(state: Shared, places: Places, route: Route, request: Request) -> Result<Response, Infallible> {
     let began = Instant::now();
     let in_flight = state.metrics.request_began();
-    let id = request.headers().get(REQUEST_ID).cloned().or_else(next_id);
+    let told = request.headers().get(REQUEST_ID).filter(|id| id.to_str().is_ok_and(|id| !id.is_empty()));
+    let id = told.cloned().or_else(next_id);
     let path = request.extensions().get::<MatchedPath>().cloned();
     let path = path.as_ref().map_or("none", MatchedPath::as_str);
     let method = known(request.method());
@@ -118,7 +119,7 @@ async fn called(route: &mut Route, request: Request) -> Response {
 
 /// Compresses what is large, as the caller accepts it. What is small is not even looked at.
 async fn compressed(accepted: Vec<HeaderValue>, response: Response) -> Response {
-    if response.body().size_hint().exact().is_some_and(|bytes| bytes < COMPRESS_BYTES_MIN) {
+    if response.body().size_hint().exact().is_some_and(|bytes| bytes < COMPRESS_BYTES_MIN) || refuses_all(&accepted) {
         return response;
     }
     let mut request = Request::new(());
@@ -132,6 +133,24 @@ async fn compressed(accepted: Vec<HeaderValue>, response: Response) -> Response 
         Ok(response) => response.map(Body::new),
         Err(()) => Failure::internal(&"an answer was asked for twice").into_response(),
     }
+}
+
+/// Whether a caller accepts neither gzip nor what is not compressed ([RFC 9110, 12.5.3]). Such a one is answered all the
+/// same: its command has been carried out, and 406 would say that it was not.
+///
+/// [RFC 9110, 12.5.3]: https://www.rfc-editor.org/rfc/rfc9110#field.accept-encoding
+fn refuses_all(accepted: &[HeaderValue]) -> bool {
+    let listed = || accepted.iter().filter_map(|header| header.to_str().ok()).flat_map(|header| header.split(','));
+    let said = |name: &str| {
+        listed().find_map(|one| {
+            let (encoding, weight) = one.split_once(';').unwrap_or((one, ""));
+            let quality = weight.trim().strip_prefix(['q', 'Q']).and_then(|q| q.strip_prefix('=')).unwrap_or("1");
+            let refused = quality.bytes().all(|digit| b"0.".contains(&digit));
+            encoding.trim().eq_ignore_ascii_case(name).then_some(!refused)
+        })
+    };
+    let others = said("*");
+    !said("gzip").or(others).unwrap_or(false) && !said("identity").or(others).unwrap_or(true)
 }
 
 /// The answer, or a problem in place of a panic.
@@ -277,6 +296,9 @@ mod tests {
         let told = through("/good", Some("theirs")).await;
         assert_eq!(told.headers()["x-request-id"], "theirs");
         assert_eq!(told.headers()["cache-control"], "no-store");
+        for unreadable in ["", "caf\u{e9}"] {
+            assert_ne!(through("/good", Some(unreadable)).await.headers()["x-request-id"], unreadable);
+        }
         let (one, other) = (through("/good", None).await, through("/good", None).await);
         let (one, other) = (&one.headers()["x-request-id"], &other.headers()["x-request-id"]);
         let digits = one.to_str().unwrap().replacen('-', "", 1);
@@ -291,6 +313,12 @@ mod tests {
             (4_096, Some("gzip"), Some("gzip"), true),
             (4_096, Some("br"), None, true),
             (4_096, None, None, true),
+            // Neither is accepted: what was done is told all the same.
+            (4_096, Some("identity;q=0"), None, false),
+            (4_096, Some("gzip;q=0, *; q=0.0"), None, false),
+            (4_096, Some("identity;q=0, br"), None, false),
+            (4_096, Some("identity;q=0, GZIP"), Some("gzip"), true),
+            (4_096, Some("*;q=0, identity"), None, true),
         ] {
             let accepted = accepted.map(|accepted| accepted.parse().unwrap());
             let told = compressed(accepted.into_iter().collect(), "x".repeat(bytes).into_response()).await;

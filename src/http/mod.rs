@@ -10,6 +10,7 @@ mod extract;
 mod invoice_path;
 mod layers;
 mod openapi;
+mod outlet;
 mod press;
 mod problem;
 mod router;

@@ -434,12 +434,12 @@ pub(super) struct Script {
 ///
 /// The driver undoes what was begun and dropped, but not what was dropped while it began: that would stay open, and
 /// whoever reads next would go on seeing what was there before. In the first command of a transaction, and outside of
-/// any, `now()` is the time of the statement ([PostgreSQL, 9.9.5](https://www.postgresql.org/docs/15/functions-datetime.html)).
+/// any, `now()` is the time of the statement ([PostgreSQL, 9.9.5](https://www.postgresql.org/docs/15/functions-datetime.html)):
+/// of a simple query's, for one with parameters sets the statement's time more than once.
 async fn left_clean(wait: Duration, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
     let clean = async {
-        let is_open: bool =
-            sqlx::query_scalar("SELECT now() <> statement_timestamp()").fetch_one(&mut *connection).await?;
-        if is_open {
+        let asked = sqlx::raw_sql("SELECT now() <> statement_timestamp()").fetch_one(&mut *connection).await?;
+        if sqlx::Row::try_get(&asked, 0)? {
             sqlx::raw_sql("ROLLBACK").execute(connection).await?;
         }
         Ok(true)

@@ -39,7 +39,8 @@
 //! step 3. Step 6 is out of order, but never waits; who waits for a row that it locked is in step 4, and holds nothing
 //! that steps 6 and 7 could wait for. In step 7 only counters (and draws on grants, of accounts that are locked) are
 //! shared between batches that hold different leases: in one order, and nothing comes after them. New rows belong to
-//! rows that are locked. Should PostgreSQL see a deadlock all the same, it undoes one side, which begins again.
+//! rows that are locked. Rejected samples beyond those that are kept are deleted where nobody else is deleting them.
+//! Should PostgreSQL see a deadlock all the same, it undoes one side, which begins again.
 //!
 //! **What is tried again.** The whole batch, from its first lock on, after a deadlock (40P01), a lock not got in time
 //! (55P03), a serialisation failure (40001), a session that was ended or a connection that was lost before the commit.

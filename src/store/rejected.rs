@@ -38,10 +38,11 @@ static ADD: Statement = Statement::new(
     "INSERT INTO rejected_samples ({columns}) SELECT {r.columns} FROM {rows account_id text, received_at int, door text,
         host_id text, sandbox text, lease text, at int, code text, detail text} WHERE true ORDER BY r.ord",
 );
+/// Rows that another batch is trimming are passed over: no batch waits for what only people read.
 static TRIM: Statement = Statement::new(
     "trim rejected samples",
     "DELETE FROM rejected_samples WHERE seq IN (SELECT o.seq FROM {rows account_id text}
-        {each rejected_samples o by rejected_samples_by_account: o.account_id = r.account_id
+        {each_skip rejected_samples o by rejected_samples_by_account: o.account_id = r.account_id
             AND o.seq <= COALESCE((SELECT k.seq FROM rejected_samples k WHERE k.account_id = r.account_id
                 ORDER BY k.seq DESC LIMIT 1 OFFSET {int 1}), -1)})",
 );

@@ -1,13 +1,9 @@
 //! The evidence of a final invoice, as a stream: whoever reads slowly holds nothing but a snapshot, and not for long.
 
-use std::time::Duration;
-
-use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse as _;
 use bytes::Bytes;
-use http_body_util::channel::{Channel, Sender};
 use tokio::sync::oneshot;
 use utoipa::IntoParams;
 
@@ -15,14 +11,13 @@ use crate::domain::proof::{ProofHead, Record};
 use crate::http::Shared;
 use crate::http::auth::Reader;
 use crate::http::extract::{AccountPath, MonthPath, NoQuery};
+use crate::http::outlet::{Outlet, outlet};
 use crate::http::problem::{Answer, Failure};
 use crate::ledger::proof::Sink;
 use crate::report::evidence::{head_line, record_line};
 use crate::wire::schema::MonthText;
 use crate::wire::time::show_month;
 
-/// How long a reader may take for a piece before the rest is given up.
-const PIECE_WAIT: Duration = Duration::from_mins(1);
 /// Bytes after which a piece is passed on.
 const PIECE_BYTES: usize = 64 * 1_024;
 /// Pieces that wait for the reader.
@@ -42,16 +37,13 @@ struct MonthParams {
 struct Pieces {
     text: String,
     begun: Option<oneshot::Sender<()>>,
-    out: Sender<Bytes, std::io::Error>,
+    out: Outlet,
 }
 
 impl Pieces {
     async fn send(&mut self) -> Result<(), String> {
         let piece = Bytes::from(std::mem::take(&mut self.text));
-        match tokio::time::timeout(PIECE_WAIT, self.out.send_data(piece)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err("the reader of evidence went away".to_owned()),
-        }
+        if self.out.send(piece).await { Ok(()) } else { Err("the reader of evidence went away".to_owned()) }
     }
 }
 
@@ -87,17 +79,16 @@ pub(in crate::http) async fn get(
     _: NoQuery,
     State(state): State<Shared>,
 ) -> Answer {
-    let (out, body) = Channel::new(PIECES_MAX);
+    let (out, body) = outlet(PIECES_MAX);
     let (begun, has_begun) = oneshot::channel();
     let name = format!("{}-{}.evidence.ndjson", account, show_month(month));
     let mut pieces = Pieces { text: String::new(), begun: Some(begun), out };
     let reading = tokio::spawn(async move {
         let read = state.ledger.evidence(&account, month, &mut pieces).await;
+        // Not ended, it breaks off.
         if read.is_ok() && pieces.send().await.is_ok() {
-            return Ok(());
+            pieces.out.end().await;
         }
-        // Broken off, so that nobody takes what came for all of it.
-        pieces.out.abort(std::io::Error::other("the evidence could not be read to its end"));
         read.map(drop)
     });
     if has_begun.await.is_err() {
@@ -107,5 +98,5 @@ pub(in crate::http) async fn get(
     }
     let disposition = format!("attachment; filename=\"{name}\"");
     let headers = [(CONTENT_TYPE, "application/x-ndjson".to_owned()), (CONTENT_DISPOSITION, disposition)];
-    Ok((headers, Body::new(body)).into_response())
+    Ok((headers, body).into_response())
 }

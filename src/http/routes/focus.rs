@@ -2,12 +2,9 @@
 //! caller holds neither a snapshot nor a place in the press.
 
 use std::io::{Read as _, Seek as _, Write as _};
-use std::time::Duration;
 
-use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::IntoResponse as _;
-use http_body_util::channel::{Channel, Sender};
 use tempfile::SpooledTempFile;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -16,6 +13,7 @@ use crate::domain::charge::BilledHour;
 use crate::domain::id::AccountId;
 use crate::domain::time::Month;
 use crate::http::Shared;
+use crate::http::outlet::{Outlet, outlet};
 use crate::http::press::blocking;
 use crate::http::problem::{Answer, Failure};
 use crate::ledger::command::CommandError;
@@ -29,8 +27,6 @@ const ROWS_MAX: u64 = 1_000_000;
 const MEMORY_BYTES_MAX: usize = 1_048_576;
 /// Bytes that are sent at once.
 const PIECE_BYTES: usize = 65_536;
-/// How long a caller may take for a piece.
-const PIECE_WAIT: Duration = Duration::from_mins(1);
 
 /// A file under way.
 struct Made {
@@ -73,14 +69,14 @@ pub(super) async fn send(state: &Shared, account: &AccountId, month: Month, form
     };
     let download = state.press.download()?;
     let (file, length) = make(state, account, month, format).await?;
-    let (sender, body) = Channel::new(2);
+    let (sender, body) = outlet(2);
     drop(tokio::spawn(pass_on(file, sender, download)));
     let head = [
         (CONTENT_TYPE, content_type.to_owned()),
         (CONTENT_LENGTH, length.to_string()),
         disposition("attachment", account, &show_month(month), end),
     ];
-    Ok((head, Body::new(body)).into_response())
+    Ok((head, body).into_response())
 }
 
 async fn make(
@@ -112,8 +108,9 @@ async fn make(
     Ok(made)
 }
 
-/// Sends the file piece by piece, until the caller has it or stops taking it.
-async fn pass_on(mut file: SpooledTempFile, mut to: Sender<Bytes, std::io::Error>, _download: OwnedSemaphorePermit) {
+/// Sends the file piece by piece, until the caller has it or stops taking it. Where it can't be read, the answer breaks
+/// off.
+async fn pass_on(mut file: SpooledTempFile, to: Outlet, _download: OwnedSemaphorePermit) {
     loop {
         let read = blocking(move || {
             let mut piece = vec![0; PIECE_BYTES];
@@ -122,15 +119,18 @@ async fn pass_on(mut file: SpooledTempFile, mut to: Sender<Bytes, std::io::Error
             Ok::<_, std::io::Error>((file, piece))
         });
         match read.await {
-            Ok(Ok((_, piece))) if piece.is_empty() => return,
+            Ok(Ok((_, piece))) if piece.is_empty() => {
+                to.end().await;
+                return;
+            }
             Ok(Ok((rest, piece))) => {
                 file = rest;
-                if !matches!(tokio::time::timeout(PIECE_WAIT, to.send_data(piece.into())).await, Ok(Ok(()))) {
+                if !to.send(piece.into()).await {
                     return;
                 }
             }
-            Ok(Err(error)) => return to.abort(error),
-            Err(_) => return to.abort(std::io::Error::other("the reading thread broke off")),
+            Ok(Err(error)) => return tracing::error!(%error, "an export can't be read back"),
+            Err(_) => return,
         }
     }
 }

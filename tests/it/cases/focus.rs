@@ -26,6 +26,7 @@ async fn rows(api: &Api, account: &str, month: &str) -> Vec<Row> {
     let path = format!("/v1/accounts/{account}/invoices/{month}.focus.csv");
     let raw = api.raw("GET", &path, &[], Vec::new()).await;
     assert_eq!((raw.status, raw.content_type.as_str()), (200, "text/csv; charset=utf-8; header=present"));
+    assert_eq!(api.unzipped(&path).await, raw.body);
     read(&String::from_utf8(raw.body).unwrap())
 }
 

@@ -24,6 +24,7 @@ async fn evidence(api: &Api, account: &str, month: &str) -> Vec<u8> {
     let path = format!("/v1/accounts/{account}/invoices/{month}/evidence");
     let raw = api.raw("GET", &path, &[], Vec::new()).await;
     assert_eq!((raw.status, &raw.content_type[..]), (200, "application/x-ndjson"));
+    assert_eq!(api.unzipped(&path).await, raw.body);
     raw.body
 }
 

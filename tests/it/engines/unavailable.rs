@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use sqlx::{Connection, Executor, SqliteConnection};
 
-use runtab::domain::id::TokenId;
+use runtab::domain::id::{AccountId, TokenId};
+use runtab::domain::set_aside::{Door, SetAside};
 use runtab::domain::time::Timestamp;
+use runtab::store::changes::Changes;
 use runtab::store::shapes::{Bearer, TokenRecord, TokenRole};
 use runtab::store::{Lane, Options, Store};
 
@@ -97,6 +99,42 @@ async fn a_reader_that_gives_up_leaves_nothing_open() {
         assert_eq!(found, [Some(Bearer::Token(token))], "it sees what was there before: {patience} ms");
     }
     panic!("a transaction never begins");
+}
+
+/// Batches of two engines that keep few rejected samples do not wait for each other.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_trims_rejected_samples_waits_for_nobody() {
+    let url = Server::shared().database().await;
+    let store = Store::open(&url, Options { wait_ms_max: 1_000, ..Options::default() }).await.unwrap();
+    store.migrate().await.unwrap();
+    let refused = SetAside {
+        account: AccountId::parse("acme").ok(),
+        door: Door::Samples,
+        host: None,
+        sandbox: None,
+        lease: None,
+        at: None,
+        code: "unknown_lease",
+        detail: String::new(),
+    };
+    let rejected = vec![(Timestamp::EPOCH, refused); 20];
+    let fill = Changes { rejected: rejected.clone(), rejected_kept: 100, ..Changes::default() };
+    let mut tx = store.begin(Lane::Meter).await.unwrap();
+    tx.save(&fill).await.unwrap();
+    tx.commit().await.unwrap();
+    let trim = Changes { rejected_kept: 5, ..fill };
+    let (mut one, mut other) = (store.begin(Lane::Meter).await.unwrap(), store.begin(Lane::Decision).await.unwrap());
+    one.save(&trim).await.unwrap();
+    other.save(&trim).await.unwrap();
+    one.commit().await.unwrap();
+    other.commit().await.unwrap();
+    let mut tx = store.begin(Lane::Meter).await.unwrap();
+    tx.save(&trim).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = store.read().await.unwrap();
+    assert_eq!(tx.list_rejected(None, None, 100).await.unwrap().len(), 5);
+    drop(tx);
+    store.close().await;
 }
 
 /// Repeats an admission until it is answered; it must be a yes.

@@ -1,6 +1,7 @@
 //! A small typed client of the wire.
 
 use std::future::Future;
+use std::io::Read as _;
 
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -103,6 +104,19 @@ impl Api {
         });
         let status = answer.status().as_u16();
         Ok(Raw { status, content_type, retry_after, written, body: answer.bytes().await?.to_vec() })
+    }
+
+    /// What is answered to a caller who takes gzip; what is small comes as it is.
+    pub(crate) async fn unzipped(&self, path: &str) -> Vec<u8> {
+        let raw = self.raw("GET", path, &[("accept-encoding", "gzip")], Vec::new()).await;
+        assert_eq!(raw.status, 200, "{path}");
+        if !raw.body.starts_with(&[0x1f, 0x8b]) {
+            assert!(raw.body.len() < 4_096, "{path}: {} bytes as they are", raw.body.len());
+            return raw.body;
+        }
+        let mut body = Vec::new();
+        flate2::read::GzDecoder::new(raw.body.as_slice()).read_to_end(&mut body).expect("whole gzip");
+        body
     }
 
     /// Posts a JSON body that is beyond the limit. A server may answer and close while the body is still being sent,
