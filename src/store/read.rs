@@ -102,12 +102,12 @@ impl Row {
         known(Month::from_index(self.int()?), "a month")
     }
 
-    /// An amount, or NULL.
     /// A month, or NULL.
     pub(super) fn opt_month(&mut self) -> Answer<Option<Month>> {
         self.opt_int()?.map(|index| known(Month::from_index(index), "a month")).transpose()
     }
 
+    /// An amount, or NULL.
     pub(super) fn opt_micros(&mut self) -> Answer<Option<Micros>> {
         self.opt_int()?.map(|micros| known(Micros::new(micros), "an amount")).transpose()
     }
