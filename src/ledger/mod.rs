@@ -3,7 +3,8 @@
 //! answers.
 //!
 //! [`Ledger`] is the handle that edges hold. [`command`] says what can be asked, [`view`] what reads answer. A batch goes
-//! through [`batch`] (who is in it), [`load`] (its rows), [`apply`] (the pure part) and back to [`batch`] (commit).
+//! through [`lanes`] (who waits where), [`batch`] (who is in it), [`load`] (its rows), [`apply`] (the pure part) and back
+//! to [`batch`] (commit).
 
 pub mod alone;
 pub mod apply;
