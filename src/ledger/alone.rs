@@ -108,11 +108,12 @@ impl Engine {
     }
 
     async fn try_alone(&self, command: &Alone) -> Result<Answer<AloneAnswer>, Failed<Answer<AloneAnswer>>> {
-        let (mut tx, mut set) = self.begin(Lane::Decision).await?;
         if let Alone::Quote(request) = command {
+            let (mut tx, mut set) = self.begin_decision(&[request.account.clone()].into()).await?;
             // The transaction is let go: a quote changes nothing.
             return Ok(gate::quote(&mut tx, &mut set, request).await?.map(AloneAnswer::Quote));
         }
+        let (mut tx, mut set) = self.begin(Lane::Decision).await?;
         let answer = match command {
             Alone::CreateToken(id, role, name, secret) => {
                 let answer = Ok(create_token(&mut tx, &set, id, role, name, secret).await?);

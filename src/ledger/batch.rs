@@ -10,6 +10,7 @@
 //! beyond 64 bits, a broken constraint), its commands are carried out one by one, so that only the one at fault fails.
 //! When the database undid it, it is tried again as a whole (`retry.rs`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,9 @@ use super::retry::{Attempts, Failed};
 use super::working_set::{Rules, WorkingSet};
 use super::{Answer, gate, lives};
 use crate::clock::Clock;
+use crate::domain::id::AccountId;
 use crate::domain::lease::Lease;
+use crate::domain::time::Month;
 use crate::store::changes::Changes;
 use crate::store::{Lane, Store, StoreError, Tx};
 
@@ -170,11 +173,24 @@ impl Engine {
     /// Begins a transaction with an empty working set of its time.
     pub async fn begin(&self, lane: Lane) -> Result<(Tx, WorkingSet), StoreError> {
         let mut tx = self.store.begin(lane).await?;
-        let (open_month, evidence_from) = tx.hold_watermarks().await?;
+        let watermarks = tx.hold_watermarks().await?;
+        Ok((tx, self.working_set(watermarks)))
+    }
+
+    /// The same for what is decided about accounts, which are locked first.
+    pub(super) async fn begin_decision(&self, accounts: &BTreeSet<AccountId>) -> Result<(Tx, WorkingSet), StoreError> {
+        let mut tx = self.store.begin(Lane::Decision).await?;
+        let (watermarks, accounts) = tx.hold_for_decision(accounts).await?;
+        let mut set = self.working_set(watermarks);
+        set.take_accounts(accounts);
+        Ok((tx, set))
+    }
+
+    fn working_set(&self, (open_month, evidence_from): (Month, Month)) -> WorkingSet {
         let mut set = WorkingSet::new(self.clock.now(), Arc::clone(&self.rules), open_month);
         set.evidence_from = evidence_from;
         set.asks_store = !self.clock.is_test();
-        Ok((tx, set))
+        set
     }
 
     /// Saves what changed, commits, and hands the answers over; a batch that changed nothing is only let go.
@@ -223,7 +239,7 @@ impl Engine {
     }
 
     async fn try_gates(&self, commands: &[Gate]) -> Result<Vec<Answer<Passed>>, Failed<Vec<Answer<Passed>>>> {
-        let (mut tx, mut set) = self.begin(Lane::Decision).await?;
+        let (mut tx, mut set) = self.begin_decision(&gate::accounts_of(commands)).await?;
         let answers = gate::pass(&mut tx, &mut set, commands).await?;
         self.finish(tx, &set, answers).await
     }

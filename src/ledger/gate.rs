@@ -15,7 +15,12 @@ use crate::domain::lease::Lease;
 use crate::store::changes::RefusalNote;
 use crate::store::{StoreError, Tx};
 
-/// Loads and decides a batch. Answers in the order of the commands.
+/// The accounts that commands are about: a batch begins with them locked.
+pub(super) fn accounts_of(commands: &[Gate]) -> BTreeSet<AccountId> {
+    commands.iter().map(account_of).cloned().collect()
+}
+
+/// Loads and decides a batch whose accounts are locked. Answers in the order of the commands.
 pub async fn pass(tx: &mut Tx, set: &mut WorkingSet, commands: &[Gate]) -> Result<Vec<Answer<Passed>>, StoreError> {
     load_gate(tx, set, commands).await?;
     let mut answers: Vec<Answer<Passed>> = commands.iter().map(|command| apply(set, command)).collect();

@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::command::{AdmitRequest, DeleteSandbox, EndLease, ExtendLease, PutSandbox};
 use super::working_set::{KeyKey, LeaseKey, SandboxKey, WorkingSet};
-use crate::domain::customer::Account;
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
-use crate::domain::lease::EndReason;
+use crate::domain::lease::{EndReason, Lease};
 use crate::domain::time::{Day, Month, Span, Timestamp};
 use crate::domain::usage::Usage;
-use crate::store::shapes::{BilledSpan, KeyDay};
+use crate::store::decision::Asked;
+use crate::store::shapes::{BilledSpan, KeyDay, Terms};
 use crate::store::{StoreError, Tx};
 
 /// What loading answers.
@@ -56,16 +56,13 @@ impl Named {
     }
 }
 
-/// Loads what admissions and extensions read, account rows locked first.
+/// Loads what admissions and extensions read; their accounts are locked.
 pub async fn gate(
     tx: &mut Tx,
     set: &mut WorkingSet,
     admissions: &[&AdmitRequest],
     extensions: &[&ExtendLease],
 ) -> Loaded<()> {
-    let asking = admissions.iter().map(|request| &request.account);
-    let accounts = asking.chain(extensions.iter().map(|command| &command.account)).cloned().collect();
-    take_accounts(set, tx.lock_accounts(&accounts).await?);
     tell_time(tx, set).await?;
     let mut named = Named::default();
     for request in admissions {
@@ -74,23 +71,34 @@ pub async fn gate(
     for command in extensions {
         named.extension(command);
     }
-    // A replaced lease, or one that settles, posts time that may be free.
-    load_terms(tx, set, &named.accounts).await?;
+    let mut extended = BTreeMap::new();
     if !extensions.is_empty() {
         let known = tx.leases(&named.leases).await?;
         for lease in &known {
             named.keys.insert((lease.account.clone(), lease.key.clone()));
             named.sandbox(&lease.account, &lease.sandbox, lease.effective_end());
         }
+        extended.extend(known.into_iter().map(|lease| ((lease.account.clone(), lease.id.clone()), lease)));
         load_keys(tx, set, &named.keys).await?;
         let extensions = tx.extensions(&named.extensions).await?;
         set.extensions
             .extend(extensions.into_iter().map(|one| ((one.account.clone(), one.lease.clone(), one.id.clone()), one)));
     }
-    load_leases_and_sandboxes(tx, set, &named).await?;
+    let days = days_of(set.now, &extended, admissions, extensions);
+    let (accounts, leases, sandboxes) = (&named.accounts, &named.leases, &named.sandboxes);
+    let found = tx.load_decision(&Asked { accounts, leases, sandboxes, days: &days }).await?;
+    // A replaced lease, or one that settles, posts time that may be free.
+    take_terms(set, accounts, found.terms);
+    set.take_locked(found.leases);
+    set.take_sandboxes(found.sandboxes);
+    take_days(set, found.days);
     tell_time(tx, set).await?;
+    set.days = days_of(set.now, &set.leases, admissions, extensions);
+    if !set.days.is_subset(&days) {
+        // While a lock was awaited a lease became another, or the day did.
+        count_days(tx, set).await?;
+    }
     load_cover(tx, set, &named.accounts).await?;
-    load_days(tx, set, admissions, extensions).await?;
     load_corrections(tx, set, admissions, extensions).await
 }
 
@@ -102,10 +110,6 @@ pub(super) async fn tell_time(tx: &mut Tx, set: &mut WorkingSet) -> Loaded<()> {
         set.now = now;
     }
     Ok(())
-}
-
-fn take_accounts(set: &mut WorkingSet, accounts: Vec<Account>) {
-    set.accounts.extend(accounts.into_iter().map(|account| (account.id.clone(), account)));
 }
 
 /// Locks and loads named leases, those that meet the windows asked for, and the sandboxes.
@@ -124,9 +128,13 @@ async fn load_keys(tx: &mut Tx, set: &mut WorkingSet, ids: &BTreeSet<KeyKey>) ->
 /// Grants and prices.
 async fn load_terms(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<AccountId>) -> Loaded<()> {
     let terms = tx.terms(accounts).await?;
+    take_terms(set, accounts, terms);
+    Ok(())
+}
+
+fn take_terms(set: &mut WorkingSet, accounts: &BTreeSet<AccountId>, terms: Terms) {
     set.take_grants(terms.grants);
     set.take_rate_cards(accounts, &terms.cards);
-    Ok(())
 }
 
 /// Where no card is on file: credit, and all unsettled leases of the account.
@@ -180,33 +188,39 @@ async fn load_unbilled(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<Ac
     Ok(())
 }
 
-async fn load_days(
-    tx: &mut Tx,
-    set: &mut WorkingSet,
+/// The keys and days that admissions, and extensions of these leases, are decided on.
+fn days_of(
+    now: Timestamp,
+    leases: &BTreeMap<LeaseKey, Lease>,
     admissions: &[&AdmitRequest],
     extensions: &[&ExtendLease],
-) -> Loaded<()> {
+) -> BTreeSet<(AccountId, KeyId, Day)> {
     let mut days: BTreeSet<(AccountId, KeyId, Day)> = BTreeSet::new();
     for request in admissions {
         for asked in &request.leases {
-            let start = asked.starts_at.unwrap_or(set.now);
+            let start = asked.starts_at.unwrap_or(now);
             let window = Span { start, end: start.near(asked.timeout_ms) };
             days.extend(window.by_day().map(|(day, _)| (request.account.clone(), request.key.clone(), day)));
         }
     }
     for command in extensions {
-        let Some(lease) = set.leases.get(&(command.account.clone(), command.lease.clone())) else { continue };
+        let Some(lease) = leases.get(&(command.account.clone(), command.lease.clone())) else { continue };
         // Several extensions of one lease may wait in one batch: each day up to the longest lease.
         let window = Span { start: lease.window.end, end: lease.window.start.near(crate::domain::lease::LEASE_MS_MAX) };
         days.extend(window.by_day().map(|(day, _)| (lease.account.clone(), lease.key.clone(), day)));
     }
-    set.days = days;
-    count_days(tx, set).await
+    days
 }
 
 /// Loads the keys and counters of the days that this batch decides on, as they are now.
 pub(super) async fn count_days(tx: &mut Tx, set: &mut WorkingSet) -> Loaded<()> {
-    for KeyDay { of, key, totals, of_account } in tx.key_days(&set.days).await? {
+    let days = tx.key_days(&set.days).await?;
+    take_days(set, days);
+    Ok(())
+}
+
+fn take_days(set: &mut WorkingSet, days: Vec<KeyDay>) {
+    for KeyDay { of, key, totals, of_account } in days {
         let (account, key_id, day) = &of;
         let is_counted = set.accounts.get(account).is_some_and(|account| account.counted_from.is_some());
         if is_counted {
@@ -215,7 +229,6 @@ pub(super) async fn count_days(tx: &mut Tx, set: &mut WorkingSet) -> Loaded<()> 
         set.keys.extend(key.map(|key| ((account.clone(), key_id.clone()), key)));
         set.key_days.insert(of, totals.unwrap_or_default());
     }
-    Ok(())
 }
 
 /// Evidence and hours for replaced leases, extensions past a reading, and leases that start in the past.
@@ -331,13 +344,13 @@ pub(super) async fn hold_accounts(
     pays: fn(&Grant) -> bool,
 ) -> Loaded<()> {
     if !tx.is_shared() {
-        take_accounts(set, tx.accounts(accounts).await?);
+        set.take_accounts(tx.accounts(accounts).await?);
         return Ok(());
     }
     let unlocked: BTreeSet<AccountId> = drawing.difference(locked).cloned().collect();
     locked.extend(tx.grants(&unlocked).await?.into_iter().filter(pays).map(|grant| grant.account));
-    take_accounts(set, tx.lock_accounts(locked).await?);
-    take_accounts(set, tx.share_accounts(&accounts.difference(locked).cloned().collect()).await?);
+    set.take_accounts(tx.lock_accounts(locked).await?);
+    set.take_accounts(tx.share_accounts(&accounts.difference(locked).cloned().collect()).await?);
     Ok(())
 }
 

@@ -195,6 +195,11 @@ impl WorkingSet {
         }
     }
 
+    /// Takes in loaded accounts.
+    pub fn take_accounts(&mut self, accounts: Vec<Account>) {
+        self.accounts.extend(accounts.into_iter().map(|account| (account.id.clone(), account)));
+    }
+
     /// Takes in loaded grants.
     pub fn take_grants(&mut self, grants: Vec<Grant>) {
         for grant in grants {

@@ -49,7 +49,7 @@ macro_rules! held {
         )
     };
 }
-static LOCK_ACCOUNTS: Statement = Statement::new("lock accounts", held!("each_lock"));
+pub(super) static LOCK_ACCOUNTS: Statement = Statement::new("lock accounts", held!("each_lock"));
 static SHARE_ACCOUNTS: Statement = Statement::new("share accounts", held!("each_share"));
 static LOCK_ACCOUNTS_ALONE: Statement = Statement::new("lock accounts alone", held!("each_alone"));
 static ACCOUNTS: Statement = Statement::new(

@@ -8,6 +8,7 @@ use crate::domain::time::Day;
 
 use super::changes::Changes;
 use super::customers::{KEY_COLUMNS, key, key_columns};
+use super::dialect::Row;
 use super::shapes::KeyDay;
 use super::statement::Statement;
 use super::{Answer, Rows, Tx, Value, all};
@@ -63,7 +64,7 @@ macro_rules! day_columns {
 
 pub(super) use day_columns;
 
-static KEY_DAYS: Statement = Statement::new(
+pub(super) static KEY_DAYS: Statement = Statement::new(
     "key days",
     concat!(
         "SELECT r.account_id, r.key_id, r.day, ",
@@ -118,20 +119,27 @@ static COUNT_FROM: Statement = Statement::new(
 );
 pub(super) static STATEMENTS: &[&Statement] = &[&KEY_DAYS, &KEY_DAYS_OF, &ADD_KEY_DAYS, &ADD_ACCOUNT_DAYS, &COUNT_FROM];
 
+/// Keys and days as a row source.
+pub(super) fn day_rows(ids: &BTreeSet<(AccountId, KeyId, Day)>) -> Rows<'_> {
+    Rows::of(ids, |rows, (account, key, day)| {
+        rows.text(account.as_str()).text(key.as_str()).int(day.index());
+    })
+}
+
+/// Reads what `KEY_DAYS` answers.
+pub(super) fn key_day(row: &mut Row) -> Answer<KeyDay> {
+    Ok(KeyDay {
+        of: (row.id()?, row.id()?, row.day()?),
+        key: if row.gap(KEY_COLUMNS)? { None } else { Some(key(row)?) },
+        totals: if row.gap(DAY_COLUMNS)? { None } else { Some(row.day_totals()?) },
+        of_account: if row.gap(DAY_COLUMNS)? { None } else { Some(row.day_totals()?) },
+    })
+}
+
 impl Tx {
     /// Keys with what they, and their accounts, use and hold on days; one for each asked, in order.
     pub async fn key_days(&mut self, ids: &BTreeSet<(AccountId, KeyId, Day)>) -> Answer<Vec<KeyDay>> {
-        let rows = Rows::of(ids, |rows, (account, key, day)| {
-            rows.text(account.as_str()).text(key.as_str()).int(day.index());
-        });
-        all(self.fetch_rows(&KEY_DAYS, &rows, &[]).await?, |row| {
-            Ok(KeyDay {
-                of: (row.id()?, row.id()?, row.day()?),
-                key: if row.gap(KEY_COLUMNS)? { None } else { Some(key(row)?) },
-                totals: if row.gap(DAY_COLUMNS)? { None } else { Some(row.day_totals()?) },
-                of_account: if row.gap(DAY_COLUMNS)? { None } else { Some(row.day_totals()?) },
-            })
-        })
+        all(self.fetch_rows(&KEY_DAYS, &day_rows(ids), &[]).await?, key_day)
     }
 
     /// All keys of an account that have a row on a day, by key.

@@ -4,21 +4,25 @@
 //! read; PostgreSQL has connections for each lane of writers and for readers.
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Database, Transaction};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Database, Executor, IntoArguments, Pool, Transaction};
 
+use super::bundle::Bundle;
 use super::error::StoreError;
-use super::rows::{Rows, Value, Values};
+use super::rows::{Rows, Value};
 use super::statement::{Expanded, Statement};
 use super::{Lane, Options};
 
 mod errors;
 mod hosts;
+mod kept;
+mod queries;
 mod row;
 mod words;
 
@@ -26,6 +30,8 @@ pub(super) use row::Row;
 
 use errors::{failed, failed_in, uncommitted};
 use hosts::Hosts;
+use kept::Kept;
+use queries::{bind_none, bind_rows, postgres_query, sqlite_query};
 
 /// Statements that a connection keeps prepared: more than there are, so that none is ever prepared twice.
 const PREPARED_MAX: usize = 256;
@@ -40,6 +46,8 @@ const WAL_PAGES: &str = "16384";
 const CACHE: &str = "-65536";
 /// Who decides at once: the gate, and what is carried out alone.
 const DECIDERS: u32 = 2;
+/// Connections that are kept for questions.
+const ASKING: u32 = 1;
 /// A lock is awaited for this part of the longest wait.
 const LOCK_WAITS: u64 = 4;
 
@@ -52,6 +60,8 @@ pub(super) enum Backend {
         writer: SqlitePool,
         /// Connections that can't write; in memory, the writer.
         readers: SqlitePool,
+        /// One of theirs, for [`Backend::ask`]; none where there is but one.
+        asking: Option<Arc<Kept<sqlx::Sqlite>>>,
     },
     /// A server.
     Postgres {
@@ -61,6 +71,8 @@ pub(super) enum Backend {
         meter: PgPool,
         /// For snapshots.
         readers: PgPool,
+        /// One of theirs, for [`Backend::ask`]; none where each has to be asked before each use.
+        asking: Option<Arc<Kept<sqlx::Postgres>>>,
     },
 }
 
@@ -155,10 +167,10 @@ impl Backend {
         let readers = if memory {
             writer.clone()
         } else {
-            let few = pool(options.readers_max, options).test_before_acquire(false);
+            let few = pool(options.readers_max.saturating_add(ASKING), options).test_before_acquire(false);
             few.connect_with(connect.pragma("query_only", "on")).await.map_err(|error| failed(&error))?
         };
-        Ok(Self::Sqlite { writer, readers })
+        Ok(Self::Sqlite { writer, readers, asking: (!memory).then(Arc::default) })
     }
 
     async fn open_postgres(url: &str, options: Options) -> Result<Self, StoreError> {
@@ -198,11 +210,12 @@ impl Backend {
         // A connection that was given back answers first, before it is taken again: meanwhile there is another.
         let decision = open(DECIDERS.saturating_mul(2)).await?;
         let meter = open(options.meters_max.saturating_add(1).saturating_mul(2)).await?;
-        let readers = open(options.readers_max).await?;
+        let readers = open(options.readers_max.saturating_add(ASKING)).await?;
+        let asking = (!hosts.read_write()).then(Arc::default);
         if hosts.several() {
             tokio::spawn(hosts.watch(vec![decision.clone(), meter.clone(), readers.clone()]));
         }
-        Ok(Self::Postgres { decision, meter, readers })
+        Ok(Self::Postgres { decision, meter, readers, asking })
     }
 
     /// Whether several can write at once.
@@ -243,13 +256,13 @@ impl Backend {
     /// All rows of one statement that reads, without a transaction.
     pub(super) async fn ask(&self, statement: &'static Statement, rows: &Rows<'_>) -> Result<Vec<Row>, StoreError> {
         match self {
-            Self::Sqlite { readers, .. } => {
+            Self::Sqlite { readers, asking, .. } => {
                 let query = sqlite_query(statement.expanded::<words::Sqlite>(), Some(rows), &[]);
-                query.fetch_all(readers).await.map(|rows| rows.into_iter().map(Row::from).collect())
+                answered(query, readers, asking.as_deref()).await.map(|rows| rows.into_iter().map(Row::from).collect())
             }
-            Self::Postgres { readers, .. } => {
+            Self::Postgres { readers, asking, .. } => {
                 let query = postgres_query(statement.expanded::<words::Postgres>(), Some(rows), &[]);
-                query.fetch_all(readers).await.map(|rows| rows.into_iter().map(Row::from).collect())
+                answered(query, readers, asking.as_deref()).await.map(|rows| rows.into_iter().map(Row::from).collect())
             }
         }
         .map_err(|error| failed_in(statement.name, &error))
@@ -258,11 +271,13 @@ impl Backend {
     /// Closes all connections.
     pub(super) async fn close(&self) {
         match self {
-            Self::Sqlite { writer, readers } => {
+            Self::Sqlite { writer, readers, asking } => {
+                drop(asking.as_ref().map(|kept| kept.take()));
                 readers.close().await;
                 writer.close().await;
             }
-            Self::Postgres { decision, meter, readers } => {
+            Self::Postgres { decision, meter, readers, asking } => {
+                drop(asking.as_ref().map(|kept| kept.take()));
                 for pool in [decision, meter, readers] {
                     pool.close().await;
                 }
@@ -271,39 +286,22 @@ impl Backend {
     }
 }
 
-type SqliteQuery<'q> = Query<'q, sqlx::Sqlite, <sqlx::Sqlite as Database>::Arguments>;
-type PostgresQuery<'q> = Query<'q, sqlx::Postgres, <sqlx::Postgres as Database>::Arguments>;
-
-fn sqlite_query<'q>(expanded: &'static Expanded, rows: Option<&Rows<'_>>, values: &[Value<'_>]) -> SqliteQuery<'q> {
-    let mut query = sqlx::query(expanded.sql.as_str());
-    if let Some(rows) = rows {
-        query = query.bind(rows.to_json());
-    }
-    for value in values {
-        query = match value {
-            Value::Text(text) => query.bind(text.map(str::to_owned)),
-            Value::Int(int) => query.bind(*int),
-        };
-    }
-    query
-}
-
-fn postgres_query<'q>(expanded: &'static Expanded, rows: Option<&Rows<'_>>, values: &[Value<'_>]) -> PostgresQuery<'q> {
-    let mut query = sqlx::query(expanded.sql.as_str());
-    for column in rows.map_or(&[][..], Rows::columns) {
-        query = match column {
-            Values::Text(values) => query.bind(values.as_slice()),
-            Values::Int(values) => query.bind(values.as_slice()),
-            Values::Bytes(values) => query.bind(values.as_slice()),
-        };
-    }
-    for value in values {
-        query = match value {
-            Value::Text(text) => query.bind(*text),
-            Value::Int(int) => query.bind(*int),
-        };
-    }
-    query
+/// What a query answers by the connection that is kept for it, or by one of a pool.
+async fn answered<'q, DB: Database>(
+    query: Query<'q, DB, DB::Arguments>,
+    pool: &Pool<DB>,
+    kept: Option<&Kept<DB>>,
+) -> Result<Vec<DB::Row>, sqlx::Error>
+where
+    DB::Arguments: IntoArguments<DB>,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+    for<'c> &'c Pool<DB>: Executor<'c, Database = DB>,
+{
+    let Some(kept) = kept else { return query.fetch_all(pool).await };
+    let mut connection = kept.or_of(pool).await?;
+    let rows = query.fetch_all(&mut *connection).await?;
+    kept.keep(connection);
+    Ok(rows)
 }
 
 impl Connection {
@@ -325,6 +323,37 @@ impl Connection {
             }
         }
         .map_err(|error| failed_in(statement.name, &error))
+    }
+
+    /// The rows that each statement of a bundle answers.
+    pub(super) async fn fetch_bundle<const N: usize>(
+        &mut self,
+        bundle: &'static Bundle<N>,
+        rows: [&Rows<'_>; N],
+    ) -> Result<[Vec<Row>; N], StoreError> {
+        let mut found = [const { Vec::new() }; N];
+        match self {
+            Self::Sqlite(_) => {
+                for ((part, rows), found) in bundle.parts.into_iter().zip(rows).zip(&mut found) {
+                    let has_source = !part.columns().is_empty();
+                    if !(has_source && rows.is_empty()) {
+                        *found = self.fetch(part, has_source.then_some(rows), &[]).await?;
+                    }
+                }
+            }
+            Self::Postgres(inside) => {
+                let mut query = sqlx::query(bundle.expanded::<words::Postgres>().sql.as_str());
+                for (columns, rows) in bundle.columns().iter().zip(rows) {
+                    query = if rows.is_empty() { bind_none(query, columns) } else { bind_rows(query, rows) };
+                }
+                let rows = query.fetch_all(&mut **inside).await.map_err(|error| failed_in(bundle.name, &error))?;
+                for row in &rows {
+                    let (part, row) = Row::of_bundle(row)?;
+                    found.get_mut(part).ok_or_else(|| StoreError::corrupt(bundle.name))?.push(row);
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Runs a statement; answers how many rows it changed.
@@ -386,14 +415,32 @@ impl Connection {
 
     /// How the database would run a statement: its plan, a line a step.
     pub(super) async fn plan(&mut self, statement: &'static Statement) -> Result<Vec<String>, StoreError> {
+        let expanded = match self {
+            Self::Sqlite(_) => statement.expanded::<words::Sqlite>(),
+            Self::Postgres(_) => statement.expanded::<words::Postgres>(),
+        };
+        self.plan_of(statement.name, expanded).await
+    }
+
+    /// The same of a bundle; `None` where its statements go one by one.
+    pub(super) async fn plan_bundle<const N: usize>(
+        &mut self,
+        bundle: &'static Bundle<N>,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        match self {
+            Self::Sqlite(_) => Ok(None),
+            Self::Postgres(_) => self.plan_of(bundle.name, bundle.expanded::<words::Postgres>()).await.map(Some),
+        }
+    }
+
+    async fn plan_of(&mut self, name: &str, expanded: &Expanded) -> Result<Vec<String>, StoreError> {
         match self {
             Self::Sqlite(inside) => {
-                let sql = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {}", statement.expanded::<words::Sqlite>().sql));
+                let sql = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {}", expanded.sql));
                 let rows = sqlx::query_as::<_, (i64, i64, i64, String)>(sql).fetch_all(&mut **inside).await;
                 rows.map(|rows| rows.into_iter().map(|row| row.3).collect())
             }
             Self::Postgres(inside) => {
-                let expanded = statement.expanded::<words::Postgres>();
                 let nulls = vec!["NULL"; expanded.parameters].join(", ");
                 let call = if nulls.is_empty() { "plan_of".to_owned() } else { format!("plan_of({nulls})") };
                 let prepare = AssertSqlSafe(format!("PREPARE plan_of AS {}", expanded.sql));
@@ -407,7 +454,7 @@ impl Connection {
                 run.await
             }
         }
-        .map_err(|error| failed_in(statement.name, &error))
+        .map_err(|error| failed_in(name, &error))
     }
 
     /// Makes it so.

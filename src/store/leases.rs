@@ -49,7 +49,7 @@ static BY_ID: Statement = Statement::new(
     ),
 );
 /// Locks are got in the order of the keys, whichever way the leases are found.
-static LOCK_MEETING: Statement = Statement::new(
+pub(super) static LOCK_MEETING: Statement = Statement::new(
     "lock leases meeting",
     concat!(
         "SELECT {now}, ",
@@ -210,7 +210,7 @@ fn lease_rows(ids: &BTreeSet<(AccountId, LeaseId)>) -> Rows<'_> {
 }
 
 /// Leases and sandboxes side by side, as few rows as may be: each is looked for by itself.
-fn meeting_rows<'a>(
+pub(super) fn meeting_rows<'a>(
     ids: &'a BTreeSet<(AccountId, LeaseId)>,
     from: &'a BTreeMap<(AccountId, SandboxId), Timestamp>,
 ) -> Rows<'a> {

@@ -66,9 +66,11 @@ use crate::domain::time::{Month, Timestamp};
 mod archive;
 mod audit;
 mod billed;
+mod bundle;
 mod credits;
 mod customers;
 mod days;
+pub mod decision;
 mod dialect;
 mod draws;
 mod error;
@@ -230,6 +232,7 @@ impl Store {
         for statement in statements() {
             plans.push((statement.name, tx.connection.plan(statement).await?));
         }
+        plans.extend(tx.plan_bundles().await?);
         Ok(plans)
     }
 }
@@ -349,17 +352,22 @@ impl Tx {
         within(self.wait, self.connection.fetch(statement, Some(rows), values)).await
     }
 
-    /// Locks the rows that a statement finds and answers them as they are when they are locked. Each begins with the
-    /// server's time at which it was got.
+    /// Locks the rows that a statement finds and answers them as they are when they are locked.
     async fn lock<T>(
         &mut self,
         statement: &'static Statement,
         rows: &Rows<'_>,
         read: impl Fn(&mut Row) -> Answer<T>,
     ) -> Answer<Vec<T>> {
+        let rows = self.fetch_rows(statement, rows, &[]).await?;
+        self.locked(rows, read)
+    }
+
+    /// Reads rows that a statement locked: each begins with the server's time at which it was got.
+    fn locked<T>(&mut self, rows: Vec<Row>, read: impl Fn(&mut Row) -> Answer<T>) -> Answer<Vec<T>> {
         let mut locked_at = self.locked_at;
-        let mut found = Vec::new();
-        for mut row in self.fetch_rows(statement, rows, &[]).await? {
+        let mut found = Vec::with_capacity(rows.len());
+        for mut row in rows {
             locked_at = row.opt_time()?.max(locked_at);
             found.push(read(&mut row)?);
         }

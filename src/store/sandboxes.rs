@@ -31,7 +31,7 @@ macro_rules! lives_from {
 }
 pub(super) use sandbox_columns;
 
-static LOCK: Statement = Statement::new(
+pub(super) static LOCK: Statement = Statement::new(
     "lock sandboxes",
     concat!(
         "SELECT {now}, ",
@@ -119,7 +119,7 @@ fn open_hour(row: &mut Row) -> Answer<Option<StorageHour>> {
     hour.map(open).transpose()
 }
 
-fn from_rows(from: &[(AccountId, SandboxId, Timestamp)]) -> Rows<'_> {
+pub(super) fn from_rows(from: &[(AccountId, SandboxId, Timestamp)]) -> Rows<'_> {
     Rows::of(from, |rows, (account, sandbox, at)| {
         rows.text(account.as_str()).text(sandbox.as_str()).int(at.ms());
     })

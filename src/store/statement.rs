@@ -27,8 +27,8 @@ pub(super) trait Words: Sync {
     const SLOT: Slot;
     /// How many parameters a row source takes.
     fn row_parameters(columns: &[Column<'_>]) -> usize;
-    /// The row source `r`.
-    fn rows(columns: &[Column<'_>]) -> String;
+    /// The row source `r`; its parameters are numbered from after `before` on.
+    fn rows(columns: &[Column<'_>], before: usize) -> String;
     /// A parameter.
     fn parameter(number: usize, kind: Kind) -> String;
     /// The join of `r` with the matching rows of a table.
@@ -149,7 +149,21 @@ impl Statement {
             Slot::Embedded => &self.embedded,
             Slot::Server => &self.server,
         };
-        slot.get_or_init(|| expand::<W>(self.text))
+        slot.get_or_init(|| self.expand_after::<W>(0))
+    }
+
+    /// The statement in a dialect's words, its parameters numbered from after `before` on; `parameters` counts those too.
+    pub(super) fn expand_after<W: Words>(&self, before: usize) -> Expanded {
+        let columns = columns_of(self.text);
+        let taken = before.saturating_add(if columns.is_empty() { 0 } else { W::row_parameters(&columns) });
+        let mut expansion = Expansion { columns, before, taken, highest: 0 };
+        let sql = expansion.text::<W>(self.text);
+        Expanded { sql, parameters: taken.saturating_add(expansion.highest) }
+    }
+
+    /// The columns of its row source.
+    pub(super) fn columns(&self) -> Vec<Column<'static>> {
+        columns_of(self.text)
     }
 }
 
@@ -183,17 +197,11 @@ fn columns_in(list: &str, key: bool) -> impl Iterator<Item = Column<'_>> {
     })
 }
 
-fn expand<W: Words>(text: &'static str) -> Expanded {
-    let columns = columns_of(text);
-    let taken = if columns.is_empty() { 0 } else { W::row_parameters(&columns) };
-    let mut expansion = Expansion { columns, taken, highest: 0 };
-    let sql = expansion.text::<W>(text);
-    Expanded { sql, parameters: taken.saturating_add(expansion.highest) }
-}
-
 struct Expansion<'a> {
     columns: Vec<Column<'a>>,
-    /// Parameters that the row source takes.
+    /// Parameters of what stands before the statement.
+    before: usize,
+    /// Those, and the ones that the row source takes.
     taken: usize,
     /// The highest place of a value beside it.
     highest: usize,
@@ -215,7 +223,7 @@ impl Expansion<'_> {
     fn directive<W: Words>(&mut self, inside: &str) -> String {
         let (word, rest) = inside.split_once(' ').unwrap_or((inside, ""));
         match word {
-            "rows" => W::rows(&self.columns),
+            "rows" => W::rows(&self.columns, self.before),
             "columns" => self.list(|column| column.name.to_owned()),
             "r.columns" => self.list(|column| format!("r.{}", column.name)),
             "set" => self.list_values(|name| format!("{name} = excluded.{name}")),

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use crate::domain::id::AccountId;
 
 use super::customers::{GRANT_COLUMNS, grant, grant_columns};
+use super::dialect::Row;
 use super::rate_cards::{card_columns, entry, scope_rows};
 use super::shapes::Terms;
 use super::statement::Statement;
 use super::{Answer, Tx};
 
 /// A row is a grant or a card; the columns of the other are NULL.
-static TERMS: Statement = Statement::new(
+pub(super) static TERMS: Statement = Statement::new(
     "terms",
     concat!(
         "SELECT ",
@@ -27,14 +28,19 @@ pub(super) static STATEMENTS: &[&Statement] = &[&TERMS];
 impl Tx {
     /// All grants of accounts, all default rate cards and those of the accounts, each in no order.
     pub async fn terms(&mut self, accounts: &BTreeSet<AccountId>) -> Answer<Terms> {
-        let mut terms = Terms::default();
-        for mut row in self.fetch_rows(&TERMS, &scope_rows(accounts), &[]).await? {
-            if row.gap(GRANT_COLUMNS)? {
-                terms.cards.push(entry(&mut row)?);
-            } else {
-                terms.grants.push(grant(&mut row)?);
-            }
-        }
-        Ok(terms)
+        terms(self.fetch_rows(&TERMS, &scope_rows(accounts), &[]).await?)
     }
+}
+
+/// Tells grants from cards.
+pub(super) fn terms(rows: Vec<Row>) -> Answer<Terms> {
+    let mut terms = Terms::default();
+    for mut row in rows {
+        if row.gap(GRANT_COLUMNS)? {
+            terms.cards.push(entry(&mut row)?);
+        } else {
+            terms.grants.push(grant(&mut row)?);
+        }
+    }
+    Ok(terms)
 }

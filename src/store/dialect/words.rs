@@ -18,7 +18,7 @@ impl Words for Sqlite {
         1
     }
 
-    fn rows(columns: &[Column<'_>]) -> String {
+    fn rows(columns: &[Column<'_>], before: usize) -> String {
         let values = columns.iter().enumerate().map(|(place, column)| {
             let (group, place) =
                 (place.checked_div(GROUP).unwrap_or_default(), place.checked_rem(GROUP).unwrap_or_default());
@@ -30,7 +30,9 @@ impl Words for Sqlite {
         });
         // `value` is made anew each time it is named, once a column: so each row is taken out of the text once and kept,
         // as JSONB, which no column has to parse again.
-        let given = "WITH given AS MATERIALIZED (SELECT key + 1 AS ord, value AS cells FROM jsonb_each($1))";
+        let number = before.saturating_add(1);
+        let given =
+            format!("WITH given AS MATERIALIZED (SELECT key + 1 AS ord, value AS cells FROM jsonb_each(${number}))");
         format!("({given} SELECT given.ord, {} FROM given) AS r", values.collect::<Vec<_>>().join(", "))
     }
 
@@ -70,8 +72,10 @@ impl Words for Postgres {
         columns.len()
     }
 
-    fn rows(columns: &[Column<'_>]) -> String {
-        let arrays = (1_usize..).zip(columns).map(|(number, column)| format!("${number}::{}[]", type_of(column.kind)));
+    fn rows(columns: &[Column<'_>], before: usize) -> String {
+        let arrays = (before.saturating_add(1)..)
+            .zip(columns)
+            .map(|(number, column)| format!("${number}::{}[]", type_of(column.kind)));
         let names = columns.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
         format!("UNNEST({}) WITH ORDINALITY AS r({names}, ord)", arrays.collect::<Vec<_>>().join(", "))
     }

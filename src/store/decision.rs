@@ -1,0 +1,89 @@
+//! What a decision reads, in two round trips: whom it is about, locked; and all that it is decided on.
+//!
+//! What is not locked itself here may stand beside locks, as the doctrine in [`super`] says: grants, rate cards, keys and
+//! limits are their accounts', which are locked before; counters can only be lowered by others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::customer::Account;
+use crate::domain::id::{AccountId, KeyId, LeaseId, SandboxId};
+use crate::domain::lease::Lease;
+use crate::domain::sandbox::Sandbox;
+use crate::domain::time::{Day, Month, Timestamp};
+
+use super::bundle::Bundle;
+use super::customers::{self, account_rows};
+use super::rate_cards::scope_rows;
+use super::shapes::{KeyDay, Terms};
+use super::{Answer, Rows, Tx, all, days, known_row, leases, sandboxes, terms};
+
+static HOLD: Bundle<2> =
+    Bundle::new("hold a decision's accounts", [&super::OPEN_MONTH_SHARED, &customers::LOCK_ACCOUNTS]);
+static LOAD: Bundle<4> =
+    Bundle::new("load a decision", [&terms::TERMS, &leases::LOCK_MEETING, &sandboxes::LOCK, &days::KEY_DAYS]);
+
+/// What a decision asks for, beside its accounts.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    /// Whose terms.
+    pub accounts: &'a BTreeSet<AccountId>,
+    /// Leases by id.
+    pub leases: &'a BTreeSet<(AccountId, LeaseId)>,
+    /// Sandboxes, and from when on their lives and leases matter.
+    pub sandboxes: &'a BTreeMap<(AccountId, SandboxId), Timestamp>,
+    /// Keys and days.
+    pub days: &'a BTreeSet<(AccountId, KeyId, Day)>,
+}
+
+/// What it is decided on.
+#[derive(Debug)]
+pub struct Found {
+    /// As [`Tx::terms`] answers.
+    pub terms: Terms,
+    /// As [`Tx::lock_leases_meeting`] answers.
+    pub leases: Vec<Lease>,
+    /// As [`Tx::lock_sandboxes`] answers.
+    pub sandboxes: Vec<Sandbox>,
+    /// As [`Tx::key_days`] answers.
+    pub days: Vec<KeyDay>,
+}
+
+impl Tx {
+    /// [`Tx::hold_watermarks`], then [`Tx::lock_accounts`].
+    pub async fn hold_for_decision(
+        &mut self,
+        accounts: &BTreeSet<AccountId>,
+    ) -> Answer<((Month, Month), Vec<Account>)> {
+        let [watermarks, locked] = self.fetch_bundle(&HOLD, [&Rows::default(), &account_rows(accounts)]).await?;
+        let mut row = known_row(watermarks)?;
+        Ok(((row.month()?, row.month()?), self.locked(locked, customers::account)?))
+    }
+
+    /// Terms; leases, locked; sandboxes, locked; keys and their days. Their accounts have to be locked.
+    pub async fn load_decision(&mut self, asked: &Asked<'_>) -> Answer<Found> {
+        let lives: Vec<_> =
+            asked.sandboxes.iter().map(|((account, id), at)| (account.clone(), id.clone(), *at)).collect();
+        let rows = [
+            &scope_rows(asked.accounts),
+            &leases::meeting_rows(asked.leases, asked.sandboxes),
+            &sandboxes::from_rows(&lives),
+            &days::day_rows(asked.days),
+        ];
+        let [terms, leases, sandboxes, days] = self.fetch_bundle(&LOAD, rows).await?;
+        Ok(Found {
+            terms: terms::terms(terms)?,
+            leases: self.locked(leases, leases::lease)?,
+            sandboxes: self.locked(sandboxes, sandboxes::sandbox)?,
+            days: all(days, days::key_day)?,
+        })
+    }
+
+    /// How the database would run the bundles.
+    pub(super) async fn plan_bundles(&mut self) -> Answer<Vec<(&'static str, Vec<String>)>> {
+        let plans = [
+            (HOLD.name, self.connection.plan_bundle(&HOLD).await?),
+            (LOAD.name, self.connection.plan_bundle(&LOAD).await?),
+        ];
+        Ok(plans.into_iter().filter_map(|(name, plan)| Some((name, plan?))).collect())
+    }
+}

@@ -1,0 +1,72 @@
+//! The drivers' queries: an expanded statement with its rows and values.
+
+use sqlx::Database;
+use sqlx::query::Query;
+
+use super::super::rows::{Rows, Value, Values};
+use super::super::statement::{Column, Expanded, Kind};
+
+type SqliteQuery<'q> = Query<'q, sqlx::Sqlite, <sqlx::Sqlite as Database>::Arguments>;
+type PostgresQuery<'q> = Query<'q, sqlx::Postgres, <sqlx::Postgres as Database>::Arguments>;
+
+/// SQLite takes rows as one JSON text.
+pub(super) fn sqlite_query<'q>(
+    expanded: &'static Expanded,
+    rows: Option<&Rows<'_>>,
+    values: &[Value<'_>],
+) -> SqliteQuery<'q> {
+    let mut query = sqlx::query(expanded.sql.as_str());
+    if let Some(rows) = rows {
+        query = query.bind(rows.to_json());
+    }
+    for value in values {
+        query = match value {
+            Value::Text(text) => query.bind(text.map(str::to_owned)),
+            Value::Int(int) => query.bind(*int),
+        };
+    }
+    query
+}
+
+/// PostgreSQL takes them as arrays, one a column.
+pub(super) fn postgres_query<'q>(
+    expanded: &'static Expanded,
+    rows: Option<&Rows<'_>>,
+    values: &[Value<'_>],
+) -> PostgresQuery<'q> {
+    let mut query = sqlx::query(expanded.sql.as_str());
+    if let Some(rows) = rows {
+        query = bind_rows(query, rows);
+    }
+    for value in values {
+        query = match value {
+            Value::Text(text) => query.bind(*text),
+            Value::Int(int) => query.bind(*int),
+        };
+    }
+    query
+}
+
+/// Adds a row source.
+pub(super) fn bind_rows<'q>(mut query: PostgresQuery<'q>, rows: &Rows<'_>) -> PostgresQuery<'q> {
+    for column in rows.columns() {
+        query = match column {
+            Values::Text(values) => query.bind(values.as_slice()),
+            Values::Int(values) => query.bind(values.as_slice()),
+            Values::Bytes(values) => query.bind(values.as_slice()),
+        };
+    }
+    query
+}
+
+/// Adds a row source without rows.
+pub(super) fn bind_none<'q>(mut query: PostgresQuery<'q>, columns: &[Column<'_>]) -> PostgresQuery<'q> {
+    for column in columns {
+        query = match column.kind {
+            Kind::Text => query.bind(&[] as &[&str]),
+            Kind::Int => query.bind(&[] as &[i64]),
+            Kind::Bytes => query.bind(&[] as &[&[u8]]),
+        };
+    }
+    query
+}
