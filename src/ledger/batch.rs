@@ -241,6 +241,8 @@ impl Engine {
     async fn try_gates(&self, commands: &[Gate]) -> Result<Vec<Answer<Passed>>, Failed<Vec<Answer<Passed>>>> {
         let (mut tx, mut set) = self.begin_decision(&gate::accounts_of(commands)).await?;
         let answers = gate::pass(&mut tx, &mut set, commands).await?;
+        // While this one is saved.
+        self.store.begin_ahead();
         self.finish(tx, &set, answers).await
     }
 

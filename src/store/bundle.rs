@@ -1,15 +1,17 @@
-//! Several statements that read, in one round trip.
+//! Several statements in one round trip.
 //!
 //! On a server a statement costs a batch more time on its way there and back than in the database. So statements that do
-//! not need each other's answers go together, as one: each answers its rows as records, and the database runs them one
-//! after another, in the order in which they are given. They see the same snapshot, which is taken before the first:
-//! what is decided on may stand beside a lock only where that is as good (the doctrine in [`super`] says where).
-//! An embedded back end, to which nothing is far, runs them one by one.
+//! not need each other's answers go together, as one. An embedded back end, to which nothing is far, runs them one by one.
+//!
+//! Those that read answer their rows as records, and the database runs them one after another, in the order in which they
+//! are given. They see the same snapshot, which is taken before the first: what is decided on may stand beside a lock only
+//! where that is as good (the doctrine in [`super`] says where). Those that write run in no order, so they are of rows that
+//! nobody else can want: new ones of accounts that are locked.
 
 use std::sync::OnceLock;
 
 use super::dialect::Row;
-use super::statement::{Column, Expanded, Statement, Words};
+use super::statement::{Expanded, Statement, Words};
 use super::{Answer, Rows, Tx, within};
 
 /// Statements that go together, and in which order.
@@ -19,33 +21,49 @@ pub(super) struct Bundle<const N: usize> {
     pub(super) name: &'static str,
     /// The statements; values beside the rows are not for them.
     pub(super) parts: [&'static Statement; N],
+    join: fn(Vec<String>) -> String,
     server: OnceLock<Expanded>,
 }
 
+/// The place of its statement, then the row, of each row that is read.
+fn reads(parts: Vec<String>) -> String {
+    let parts = parts.into_iter().enumerate();
+    parts
+        .map(|(place, sql)| format!("SELECT {place}::bigint, q FROM ({sql}) AS q"))
+        .collect::<Vec<_>>()
+        .join(" UNION ALL ")
+}
+
+/// All but the last beside the last.
+fn writes(mut parts: Vec<String>) -> String {
+    let last = parts.pop().unwrap_or_default();
+    let beside = parts.into_iter().enumerate().map(|(place, sql)| format!("beside_{place} AS ({sql})"));
+    format!("WITH {} {last}", beside.collect::<Vec<_>>().join(", "))
+}
+
 impl<const N: usize> Bundle<N> {
-    /// A bundle by name and statements.
-    pub(super) const fn new(name: &'static str, parts: [&'static Statement; N]) -> Self {
-        Self { name, parts, server: OnceLock::new() }
+    /// A bundle that reads.
+    pub(super) const fn of_reads(name: &'static str, parts: [&'static Statement; N]) -> Self {
+        Self { name, parts, join: reads, server: OnceLock::new() }
     }
 
-    /// The statement that all are together, in a server's words; expanded once. Of each row it answers the place of its
-    /// statement, then the row.
+    /// A bundle that writes.
+    pub(super) const fn of_writes(name: &'static str, parts: [&'static Statement; N]) -> Self {
+        Self { name, parts, join: writes, server: OnceLock::new() }
+    }
+
+    /// The statement that all are together, in a server's words; expanded once.
     pub(super) fn expanded<W: Words>(&'static self) -> &'static Expanded {
         self.server.get_or_init(|| {
             let mut parameters = 0;
             let mut sql = Vec::with_capacity(N);
-            for (place, part) in self.parts.iter().enumerate() {
+            for part in self.parts {
                 let one = part.expand_after::<W>(parameters);
                 parameters = one.parameters;
-                sql.push(format!("SELECT {place}::bigint, q FROM ({}) AS q", one.sql));
+                sql.push(one.sql);
             }
-            Expanded { sql: sql.join(" UNION ALL "), parameters }
+            Expanded { sql: (self.join)(sql), parameters }
         })
-    }
-
-    /// The columns of each statement's row source.
-    pub(super) fn columns(&self) -> [Vec<Column<'static>>; N] {
-        self.parts.map(Statement::columns)
     }
 }
 
@@ -57,5 +75,21 @@ impl Tx {
         rows: [&Rows<'_>; N],
     ) -> Answer<[Vec<Row>; N]> {
         within(self.wait, self.connection.fetch_bundle(bundle, rows)).await
+    }
+
+    /// Writes the rows of each statement of a bundle; one alone goes by itself.
+    pub(super) async fn write_bundle<const N: usize>(
+        &mut self,
+        bundle: &'static Bundle<N>,
+        rows: [&Rows<'_>; N],
+    ) -> Answer<()> {
+        let filled = rows.iter().filter(|rows| !rows.is_empty()).count();
+        if filled > 1 && self.is_shared() {
+            return within(self.wait, self.connection.write_bundle(bundle, rows)).await;
+        }
+        for (part, rows) in bundle.parts.into_iter().zip(rows) {
+            self.write(part, rows).await?;
+        }
+        Ok(())
     }
 }

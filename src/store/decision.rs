@@ -17,10 +17,10 @@ use super::rate_cards::scope_rows;
 use super::shapes::{KeyDay, Terms};
 use super::{Answer, Rows, Tx, all, days, known_row, leases, sandboxes, terms};
 
-static HOLD: Bundle<2> =
-    Bundle::new("hold a decision's accounts", [&super::OPEN_MONTH_SHARED, &customers::LOCK_ACCOUNTS]);
-static LOAD: Bundle<4> =
-    Bundle::new("load a decision", [&terms::TERMS, &leases::LOCK_MEETING, &sandboxes::LOCK, &days::KEY_DAYS]);
+pub(super) static HOLD: Bundle<2> =
+    Bundle::of_reads("hold a decision's accounts", [&super::OPEN_MONTH_SHARED, &customers::LOCK_ACCOUNTS]);
+pub(super) static LOAD: Bundle<4> =
+    Bundle::of_reads("load a decision", [&terms::TERMS, &leases::LOCK_MEETING, &sandboxes::LOCK, &days::KEY_DAYS]);
 
 /// What a decision asks for, beside its accounts.
 #[derive(Debug)]
@@ -76,14 +76,5 @@ impl Tx {
             sandboxes: self.locked(sandboxes, sandboxes::sandbox)?,
             days: all(days, days::key_day)?,
         })
-    }
-
-    /// How the database would run the bundles.
-    pub(super) async fn plan_bundles(&mut self) -> Answer<Vec<(&'static str, Vec<String>)>> {
-        let plans = [
-            (HOLD.name, self.connection.plan_bundle(&HOLD).await?),
-            (LOAD.name, self.connection.plan_bundle(&LOAD).await?),
-        ];
-        Ok(plans.into_iter().filter_map(|(name, plan)| Some((name, plan?))).collect())
     }
 }

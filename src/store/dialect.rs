@@ -19,6 +19,7 @@ use super::rows::{Rows, Value};
 use super::statement::{Expanded, Statement};
 use super::{Lane, Options};
 
+mod ahead;
 mod errors;
 mod hosts;
 mod kept;
@@ -28,10 +29,11 @@ mod words;
 
 pub(super) use row::Row;
 
+use ahead::Ahead;
 use errors::{failed, failed_in, uncommitted};
 use hosts::Hosts;
 use kept::Kept;
-use queries::{bind_none, bind_rows, postgres_query, sqlite_query};
+use queries::{bundle_query, postgres_query, sqlite_query};
 
 /// Statements that a connection keeps prepared: more than there are, so that none is ever prepared twice.
 const PREPARED_MAX: usize = 256;
@@ -46,6 +48,8 @@ const WAL_PAGES: &str = "16384";
 const CACHE: &str = "-65536";
 /// Who decides at once: the gate, and what is carried out alone.
 const DECIDERS: u32 = 2;
+/// How a batch begins on PostgreSQL.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// Connections that are kept for questions.
 const ASKING: u32 = 1;
 /// A lock is awaited for this part of the longest wait.
@@ -67,6 +71,8 @@ pub(super) enum Backend {
     Postgres {
         /// For [`Lane::Decision`].
         decision: PgPool,
+        /// One of theirs that has begun; none where each has to be asked before each use.
+        begun: Option<Arc<Ahead<sqlx::Postgres>>>,
         /// For [`Lane::Meter`].
         meter: PgPool,
         /// For snapshots.
@@ -211,11 +217,11 @@ impl Backend {
         let decision = open(DECIDERS.saturating_mul(2)).await?;
         let meter = open(options.meters_max.saturating_add(1).saturating_mul(2)).await?;
         let readers = open(options.readers_max.saturating_add(ASKING)).await?;
-        let asking = (!hosts.read_write()).then(Arc::default);
+        let (asking, begun) = ((!hosts.read_write()).then(Arc::default), (!hosts.read_write()).then(Arc::default));
         if hosts.several() {
             tokio::spawn(hosts.watch(vec![decision.clone(), meter.clone(), readers.clone()]));
         }
-        Ok(Self::Postgres { decision, meter, readers, asking })
+        Ok(Self::Postgres { decision, begun, meter, readers, asking })
     }
 
     /// Whether several can write at once.
@@ -230,15 +236,22 @@ impl Backend {
     pub(super) async fn begin(&self, lane: Lane) -> Result<Connection, StoreError> {
         match self {
             Self::Sqlite { writer, .. } => writer.begin_with("BEGIN IMMEDIATE").await.map(Connection::Sqlite),
-            Self::Postgres { decision, meter, .. } => {
-                let pool = match lane {
-                    Lane::Decision => decision,
-                    Lane::Meter => meter,
-                };
-                pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await.map(Connection::Postgres)
-            }
+            Self::Postgres { decision, begun, meter, .. } => match lane {
+                Lane::Decision => match begun.as_ref().and_then(|begun| begun.take()) {
+                    Some(begun) => Ok(Connection::Postgres(begun)),
+                    None => decision.begin_with(BEGIN).await.map(Connection::Postgres),
+                },
+                Lane::Meter => meter.begin_with(BEGIN).await.map(Connection::Postgres),
+            },
         }
         .map_err(|error| failed(&error))
+    }
+
+    /// Begins a decision that will be asked for at once.
+    pub(super) fn begin_ahead(&self) {
+        if let Self::Postgres { decision, begun: Some(begun), .. } = self {
+            ahead::begin(Arc::clone(begun), decision.clone(), BEGIN);
+        }
     }
 
     /// Begins a snapshot.
@@ -276,11 +289,14 @@ impl Backend {
                 readers.close().await;
                 writer.close().await;
             }
-            Self::Postgres { decision, meter, readers, asking } => {
+            Self::Postgres { decision, begun, meter, readers, asking } => {
                 drop(asking.as_ref().map(|kept| kept.take()));
-                for pool in [decision, meter, readers] {
-                    pool.close().await;
-                }
+                // Closed from here on, so that what is begun later is not kept.
+                let closing = decision.close();
+                drop(begun.as_ref().map(|begun| begun.take()));
+                closing.await;
+                meter.close().await;
+                readers.close().await;
             }
         }
     }
@@ -342,11 +358,8 @@ impl Connection {
                 }
             }
             Self::Postgres(inside) => {
-                let mut query = sqlx::query(bundle.expanded::<words::Postgres>().sql.as_str());
-                for (columns, rows) in bundle.columns().iter().zip(rows) {
-                    query = if rows.is_empty() { bind_none(query, columns) } else { bind_rows(query, rows) };
-                }
-                let rows = query.fetch_all(&mut **inside).await.map_err(|error| failed_in(bundle.name, &error))?;
+                let rows = bundle_query(bundle, rows).fetch_all(&mut **inside).await;
+                let rows = rows.map_err(|error| failed_in(bundle.name, &error))?;
                 for row in &rows {
                     let (part, row) = Row::of_bundle(row)?;
                     found.get_mut(part).ok_or_else(|| StoreError::corrupt(bundle.name))?.push(row);
@@ -354,6 +367,21 @@ impl Connection {
             }
         }
         Ok(found)
+    }
+
+    /// Runs a bundle that writes, as one.
+    pub(super) async fn write_bundle<const N: usize>(
+        &mut self,
+        bundle: &'static Bundle<N>,
+        rows: [&Rows<'_>; N],
+    ) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(_) => Err(StoreError::corrupt("an embedded back end runs statements one by one")),
+            Self::Postgres(inside) => {
+                let done = bundle_query(bundle, rows).execute(&mut **inside).await;
+                done.map(drop).map_err(|error| failed_in(bundle.name, &error))
+            }
+        }
     }
 
     /// Runs a statement; answers how many rows it changed.

@@ -183,6 +183,11 @@ impl Store {
         Ok(Tx { connection, wait: self.wait, locked_at: None })
     }
 
+    /// Begins a [`Lane::Decision`] that will be asked for at once, while nobody waits for it.
+    pub fn begin_ahead(&self) {
+        self.backend.begin_ahead();
+    }
+
     /// Begins a consistent snapshot to read from; it never waits for a lock.
     pub async fn read(&self) -> Answer<Tx> {
         let connection = within(self.wait, self.backend.read()).await?;
@@ -232,7 +237,12 @@ impl Store {
         for statement in statements() {
             plans.push((statement.name, tx.connection.plan(statement).await?));
         }
-        plans.extend(tx.plan_bundles().await?);
+        let bundles = [
+            (decision::HOLD.name, tx.connection.plan_bundle(&decision::HOLD).await?),
+            (decision::LOAD.name, tx.connection.plan_bundle(&decision::LOAD).await?),
+            (save::ADD_NEW.name, tx.connection.plan_bundle(&save::ADD_NEW).await?),
+        ];
+        plans.extend(bundles.into_iter().filter_map(|(name, plan)| Some((name, plan?))));
         Ok(plans)
     }
 }

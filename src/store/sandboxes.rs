@@ -52,7 +52,7 @@ static LIVES: Statement = Statement::new(
     ),
 );
 /// A life that has only begun: the rest of its row is NULL.
-static ADD_BEGUN: Statement = Statement::new(
+pub(super) static ADD_BEGUN: Statement = Statement::new(
     "add begun sandboxes",
     "INSERT INTO sandboxes ({columns}, page_next_number) SELECT {r.columns}, 0 FROM {rows account_id text,
         sandbox_id text, life int | first_key_id text, created_at int, latest_lease_id text, latest_key_id text,
@@ -134,6 +134,16 @@ fn is_only_begun(sandbox: &Sandbox) -> bool {
         && sandbox.voided_until.is_none()
 }
 
+/// New lives of which nothing is known but their leases, as the rows of `ADD_BEGUN`.
+pub(super) fn begun_rows(changes: &Changes) -> Rows<'_> {
+    Rows::of(changes.sandboxes_added.values().filter(|sandbox| is_only_begun(sandbox)), |rows, sandbox| {
+        rows.text(sandbox.account.as_str()).text(sandbox.id.as_str()).int(sandbox.life);
+        rows.text(sandbox.first_key.as_str()).int(sandbox.created_at.ms());
+        write_latest(rows, sandbox.latest.as_ref());
+        rows.bytes(&sandbox.page.bytes);
+    })
+}
+
 fn write_latest<'a>(rows: &mut Rows<'a>, latest: Option<&'a LatestLease>) {
     rows.opt_text(latest.map(|lease| lease.id.as_str())).opt_text(latest.map(|lease| lease.key.as_str()));
     rows.opt_int(latest.map(|lease| lease.starts_at.ms()));
@@ -171,18 +181,10 @@ impl Tx {
         all(self.fetch_rows(&LIVES, &from_rows(from), &[]).await?, sandbox)
     }
 
-    /// Saves lives: new ones, then others as whole rows.
+    /// Saves lives as whole rows: all but [`begun_rows`].
     pub(super) async fn save_sandboxes(&mut self, changes: &Changes) -> Answer<()> {
-        let (begun, more): (Vec<&Sandbox>, Vec<&Sandbox>) =
-            changes.sandboxes_added.values().partition(|sandbox| is_only_begun(sandbox));
-        let begun = Rows::of(begun, |rows, sandbox| {
-            rows.text(sandbox.account.as_str()).text(sandbox.id.as_str()).int(sandbox.life);
-            rows.text(sandbox.first_key.as_str()).int(sandbox.created_at.ms());
-            write_latest(rows, sandbox.latest.as_ref());
-            rows.bytes(&sandbox.page.bytes);
-        });
-        self.write(&ADD_BEGUN, &begun).await?;
-        let rows = Rows::try_of(more.into_iter().chain(changes.sandboxes.values()), write)?;
+        let more = changes.sandboxes_added.values().filter(|sandbox| !is_only_begun(sandbox));
+        let rows = Rows::try_of(more.chain(changes.sandboxes.values()), write)?;
         self.write(&SAVE, &rows).await.map(drop)
     }
 }

@@ -8,10 +8,11 @@ use crate::domain::sample_page::OpenPage;
 use crate::domain::time::{Hour, Minute, Month, Timestamp};
 use crate::domain::units::MebiBytes;
 
+use super::bundle::Bundle;
 use super::changes::Changes;
 use super::leases::{kind_text, reason_text};
 use super::statement::Statement;
-use super::{Answer, Rows, StoreError, Tx};
+use super::{Answer, Rows, StoreError, Tx, sandboxes};
 
 /// What of a lease its samples change.
 macro_rules! metered {
@@ -59,6 +60,8 @@ static ADD_GRANTED: Statement = Statement::new(
         ends_at int, effective_end int, host_id text, is_open int, settles_at int, page_bytes bytes}
     WHERE true ORDER BY r.ord",
 );
+pub(super) static ADD_NEW: Bundle<2> =
+    Bundle::of_writes("begin sandboxes and leases", [&sandboxes::ADD_BEGUN, &ADD_GRANTED]);
 static ADD_LEASES: Statement = Statement::new(
     "add leases",
     concat!(
@@ -92,7 +95,8 @@ impl Tx {
         self.save_customers(changes).await?;
         self.save_credits(changes).await?;
         self.save_rate_cards(changes).await?;
-        self.save_leases(changes).await?;
+        self.save_known_leases(changes).await?;
+        self.save_new_leases(changes).await?;
         self.save_sandboxes(changes).await?;
         self.save_pages(changes).await?;
         self.save_voids(changes).await?;
@@ -109,7 +113,7 @@ impl Tx {
         self.write(&ADD_REFUSALS, &refusals).await.map(drop)
     }
 
-    async fn save_leases(&mut self, changes: &Changes) -> Answer<()> {
+    async fn save_known_leases(&mut self, changes: &Changes) -> Answer<()> {
         let metered = Rows::try_of(changes.leases_metered.values(), |rows, lease| {
             rows.text(lease.account.as_str()).text(lease.id.as_str());
             write_metered(rows, lease)
@@ -120,7 +124,11 @@ impl Tx {
             write_lived(rows, lease);
             write_metered(rows, lease)
         })?;
-        self.write_known(&CHANGE_LEASES, &known).await?;
+        self.write_known(&CHANGE_LEASES, &known).await
+    }
+
+    /// New leases, and of sandboxes those that begin with them.
+    async fn save_new_leases(&mut self, changes: &Changes) -> Answer<()> {
         let (granted, more): (Vec<&Lease>, Vec<&Lease>) =
             changes.leases_added.values().partition(|lease| is_only_granted(lease));
         let granted = Rows::of(granted, |rows, lease| {
@@ -129,7 +137,7 @@ impl Tx {
             rows.opt_text(lease.host.as_ref().map(HostId::as_str)).flag(lease.open).int(lease.settles_at.ms());
             rows.bytes(&lease.page.bytes);
         });
-        self.write(&ADD_GRANTED, &granted).await?;
+        self.write_bundle(&ADD_NEW, [&sandboxes::begun_rows(changes), &granted]).await?;
         let more = Rows::try_of(more, |rows, lease| {
             write_granted(rows, lease);
             write_lived(rows, lease);

@@ -3,8 +3,10 @@
 use sqlx::Database;
 use sqlx::query::Query;
 
+use super::super::bundle::Bundle;
 use super::super::rows::{Rows, Value, Values};
 use super::super::statement::{Column, Expanded, Kind};
+use super::words::Postgres;
 
 type SqliteQuery<'q> = Query<'q, sqlx::Sqlite, <sqlx::Sqlite as Database>::Arguments>;
 type PostgresQuery<'q> = Query<'q, sqlx::Postgres, <sqlx::Postgres as Database>::Arguments>;
@@ -47,8 +49,17 @@ pub(super) fn postgres_query<'q>(
     query
 }
 
+/// PostgreSQL takes a bundle as one statement.
+pub(super) fn bundle_query<'q, const N: usize>(bundle: &'static Bundle<N>, rows: [&Rows<'_>; N]) -> PostgresQuery<'q> {
+    let mut query = sqlx::query(bundle.expanded::<Postgres>().sql.as_str());
+    for (part, rows) in bundle.parts.into_iter().zip(rows) {
+        query = if rows.is_empty() { bind_none(query, &part.columns()) } else { bind_rows(query, rows) };
+    }
+    query
+}
+
 /// Adds a row source.
-pub(super) fn bind_rows<'q>(mut query: PostgresQuery<'q>, rows: &Rows<'_>) -> PostgresQuery<'q> {
+fn bind_rows<'q>(mut query: PostgresQuery<'q>, rows: &Rows<'_>) -> PostgresQuery<'q> {
     for column in rows.columns() {
         query = match column {
             Values::Text(values) => query.bind(values.as_slice()),
@@ -60,7 +71,7 @@ pub(super) fn bind_rows<'q>(mut query: PostgresQuery<'q>, rows: &Rows<'_>) -> Po
 }
 
 /// Adds a row source without rows.
-pub(super) fn bind_none<'q>(mut query: PostgresQuery<'q>, columns: &[Column<'_>]) -> PostgresQuery<'q> {
+fn bind_none<'q>(mut query: PostgresQuery<'q>, columns: &[Column<'_>]) -> PostgresQuery<'q> {
     for column in columns {
         query = match column.kind {
             Kind::Text => query.bind(&[] as &[&str]),
