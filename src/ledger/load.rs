@@ -7,6 +7,7 @@
 //! the batch needs them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::command::{AdmitRequest, DeleteSandbox, EndLease, ExtendLease, PutSandbox};
 use super::working_set::{KeyKey, LeaseKey, SandboxKey, WorkingSet};
@@ -78,7 +79,7 @@ pub async fn gate(
             named.keys.insert((lease.account.clone(), lease.key.clone()));
             named.sandbox(&lease.account, &lease.sandbox, lease.effective_end());
         }
-        extended.extend(known.into_iter().map(|lease| ((lease.account.clone(), lease.id.clone()), lease)));
+        extended.extend(known.into_iter().map(|lease| ((lease.account.clone(), lease.id.clone()), Arc::new(lease))));
         load_keys(tx, set, &named.keys).await?;
         let extensions = tx.extensions(&named.extensions).await?;
         set.extensions
@@ -191,7 +192,7 @@ async fn load_unbilled(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<Ac
 /// The keys and days that admissions, and extensions of these leases, are decided on.
 fn days_of(
     now: Timestamp,
-    leases: &BTreeMap<LeaseKey, Lease>,
+    leases: &BTreeMap<LeaseKey, Arc<Lease>>,
     admissions: &[&AdmitRequest],
     extensions: &[&ExtendLease],
 ) -> BTreeSet<(AccountId, KeyId, Day)> {

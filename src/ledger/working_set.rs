@@ -76,7 +76,7 @@ pub struct WorkingSet {
     /// Of accounts without a card that have credit: net usage by day that no final invoice has billed.
     pub unbilled: BTreeMap<AccountId, BTreeMap<Day, Usage>>,
     /// Leases, some of them only to look at.
-    pub leases: BTreeMap<LeaseKey, Lease>,
+    pub leases: BTreeMap<LeaseKey, Arc<Lease>>,
     /// Leases that this batch has locked: only these may it change.
     pub locked: BTreeSet<LeaseKey>,
     /// Which of the loaded leases are of a sandbox.
@@ -170,7 +170,7 @@ impl WorkingSet {
             let key = (lease.account.clone(), lease.id.clone());
             self.of_sandbox.entry((key.0.clone(), lease.sandbox.clone())).or_default().insert(key.1.clone());
             if self.locked.insert(key.clone()) {
-                self.leases.insert(key, lease);
+                self.leases.insert(key, Arc::new(lease));
             }
         }
     }
@@ -180,7 +180,7 @@ impl WorkingSet {
         for lease in leases {
             let sandbox = (lease.account.clone(), lease.sandbox.clone());
             self.of_sandbox.entry(sandbox).or_default().insert(lease.id.clone());
-            self.leases.entry((lease.account.clone(), lease.id.clone())).or_insert(lease);
+            self.leases.entry((lease.account.clone(), lease.id.clone())).or_insert_with(|| Arc::new(lease));
         }
     }
 
@@ -257,9 +257,10 @@ impl WorkingSet {
     }
 
     /// Notes a lease as changed, so that it is saved.
-    pub fn put_lease(&mut self, lease: Lease) {
+    pub fn put_lease(&mut self, lease: impl Into<Arc<Lease>>) {
+        let lease = lease.into();
         let key = (lease.account.clone(), lease.id.clone());
-        let before = self.leases.insert(key.clone(), lease.clone());
+        let before = self.leases.insert(key.clone(), Arc::clone(&lease));
         let changes = &mut self.changes;
         if let Some(added) = changes.leases_added.get_mut(&key) {
             *added = lease;
@@ -274,10 +275,11 @@ impl WorkingSet {
     }
 
     /// Adds a lease that was admitted.
-    pub fn add_lease(&mut self, lease: Lease) {
+    pub fn add_lease(&mut self, lease: impl Into<Arc<Lease>>) {
+        let lease = lease.into();
         let key = (lease.account.clone(), lease.id.clone());
         self.of_sandbox.entry((key.0.clone(), lease.sandbox.clone())).or_default().insert(key.1.clone());
-        self.changes.leases_added.insert(key.clone(), lease.clone());
+        self.changes.leases_added.insert(key.clone(), Arc::clone(&lease));
         self.locked.insert(key.clone());
         self.leases.insert(key, lease);
     }
@@ -313,6 +315,8 @@ impl WorkingSet {
     pub fn leases_of(&self, account: &AccountId, sandbox: &SandboxId) -> impl Iterator<Item = &Lease> {
         let ids = self.of_sandbox.get(&(account.clone(), sandbox.clone()));
         let account = account.clone();
-        ids.into_iter().flatten().filter_map(move |id| self.leases.get(&(account.clone(), id.clone())))
+        ids.into_iter()
+            .flatten()
+            .filter_map(move |id| self.leases.get(&(account.clone(), id.clone())).map(AsRef::as_ref))
     }
 }

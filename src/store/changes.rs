@@ -4,6 +4,7 @@
 //! key, so that two batches write shared rows in one order and can't deadlock.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::domain::credit::Credit;
 use crate::domain::customer::{Account, Key};
@@ -134,12 +135,12 @@ pub struct Changes {
     /// Rate cards removed before their day.
     pub rate_cards_removed: Vec<RateCardId>,
     /// New leases.
-    pub leases_added: BTreeMap<(AccountId, LeaseId), Lease>,
+    pub leases_added: BTreeMap<(AccountId, LeaseId), Arc<Lease>>,
     /// Known leases of which only what samples change has changed ([`Lease::is_only_metered`]), as they are now.
-    pub leases_metered: BTreeMap<(AccountId, LeaseId), Lease>,
+    pub leases_metered: BTreeMap<(AccountId, LeaseId), Arc<Lease>>,
     /// Other known leases, as they are now. Written before `leases_added`, so that an old lease is closed before its
     /// successor is open.
-    pub leases_changed: BTreeMap<(AccountId, LeaseId), Lease>,
+    pub leases_changed: BTreeMap<(AccountId, LeaseId), Arc<Lease>>,
     /// Recorded extensions.
     pub extensions: Vec<Extension>,
     /// New sandbox lives.

@@ -7,7 +7,8 @@
 //! # Lock doctrine
 //!
 //! Any number of engines write to one PostgreSQL at once, in READ COMMITTED; SQLite has one writer, and locks nothing.
-//! Every batch takes its locks in this order, rows of a table in the order of their keys, each in a statement of its own:
+//! Every batch takes its locks in this order, rows of a table in the order of their keys; a bundle (`bundle.rs`) takes those
+//! of several steps in one round trip, one after another:
 //!
 //! | step | row | how | who |
 //! |---|---|---|---|
@@ -24,8 +25,10 @@
 //!
 //! **No lost update.** A row is written as a whole only by a batch that locked it and loaded it afterwards; all else is
 //! added to. A locking statement answers its own rows as they are when they are got, for it reads each again after the
-//! wait; all else that is decided on is loaded in statements after the locks (a join in the locking statement would read
-//! from before the wait). What is read before a lock only says what to lock. A row that is not there can't be locked:
+//! wait; all else that is decided on is loaded in statements after the lock that keeps it as it is (a join in the locking
+//! statement would read from before the wait). For a decision that is its account's: grants, cards, keys and limits change
+//! under it, and counters are only lowered without it; so they may be read beside the locks on leases, from before their
+//! wait (`decision.rs`). What is read before a lock only says what to lock. A row that is not there can't be locked:
 //! leases and sandboxes are made under their account's lock, accounts and rate cards by inserts that break a key when
 //! somebody else was first. Who locks leases without their account may miss one that is just being admitted, as if it had
 //! come a moment sooner. Where an account was granted free time after it was taken for one without, the batch begins
@@ -49,6 +52,9 @@
 //!
 //! **Time.** The locking statements answer the server's clock as it is when a row is got: all engines agree on it, and
 //! who comes later to an account has a later time.
+//!
+//! **Begun ahead.** The next decision's transaction may be begun while nobody waits for it: without a statement it has no
+//! snapshot and no lock. It is undone where nobody comes.
 //!
 //! **Neighbours.** Every wait has an end: for a connection, a lock (a quarter of it), a statement (on the server), an
 //! answer (here: a server that hangs keeps no limits of its own). A connection that does not answer is closed, not kept.

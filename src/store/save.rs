@@ -130,7 +130,7 @@ impl Tx {
     /// New leases, and of sandboxes those that begin with them.
     async fn save_new_leases(&mut self, changes: &Changes) -> Answer<()> {
         let (granted, more): (Vec<&Lease>, Vec<&Lease>) =
-            changes.leases_added.values().partition(|lease| is_only_granted(lease));
+            changes.leases_added.values().map(AsRef::as_ref).partition(|lease| is_only_granted(lease));
         let granted = Rows::of(granted, |rows, lease| {
             write_granted(rows, lease);
             rows.int(lease.window.end.ms()).int(lease.effective_end().ms());

@@ -1,6 +1,7 @@
 //! Admission: one request for one or more leases, all or nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::super::command::{AdmitRequest, Admitted, CommandError, LeaseRequest};
 use super::super::working_set::WorkingSet;
@@ -62,7 +63,8 @@ impl WorkingSet {
 
     /// The leases of a request that was carried out before; `None` for a new one.
     fn known_request(&self, request: &AdmitRequest) -> Applied<Option<Vec<Lease>>> {
-        let find = |asked: &LeaseRequest| self.leases.get(&(request.account.clone(), asked.id.clone()));
+        let find =
+            |asked: &LeaseRequest| self.leases.get(&(request.account.clone(), asked.id.clone())).map(AsRef::as_ref);
         let known: Vec<&Lease> = request.leases.iter().filter_map(find).collect();
         let Some(first) = known.first() else { return Ok(None) };
         if known.len() < request.leases.len() {
@@ -128,7 +130,7 @@ impl WorkingSet {
             if !running || found.iter().any(|other| other.before.id == *old) {
                 return Err(lease_conflict(old, format!("lease {old} is not running when the new one starts")));
             }
-            found.push(self.replacement(known, window.start)?);
+            found.push(self.replacement(Arc::unwrap_or_clone(known), window.start)?);
         }
         Ok(found)
     }

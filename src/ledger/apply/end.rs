@@ -5,6 +5,8 @@
 //! after the lease has settled proves nothing either, but can shorten. An end before samples whose evidence is
 //! archived is refused: what it takes back can't be worked out any more.
 
+use std::sync::Arc;
+
 use super::super::command::{CommandError, ConflictCode, EndLease, MoveLease};
 use super::super::working_set::WorkingSet;
 use super::{Applied, invalid, lease_conflict};
@@ -24,17 +26,17 @@ impl WorkingSet {
         }
         if let Some(end) = self.new_end(&lease, at, command.reason)? {
             let prices = self.prices(&lease.account);
-            let mut after = lease.clone();
+            let mut after = Lease::clone(&lease);
             after.end = Some(end);
             let around = self.readings_of(&lease);
             let (meter, change) = lease.meter.move_end(&lease.terms(&prices), &after.terms(&prices), &around)?;
             after.meter = meter;
-            lease = self.finish_end(&lease, after, &change)?;
+            lease = self.finish_end(&lease, after, &change)?.into();
         }
         if command.reason == EndReason::Delete {
             self.delete_life(&lease.account, &lease.sandbox, lease.life, at)?;
         }
-        Ok(lease)
+        Ok(Arc::unwrap_or_clone(lease))
     }
 
     /// The instant that a command says the lease ended at, within its granted window.
@@ -124,7 +126,8 @@ impl WorkingSet {
     /// Names the host that runs a lease from now on.
     pub fn move_lease(&mut self, command: &MoveLease) -> Applied<Lease> {
         let id = (command.account.clone(), command.lease.clone());
-        let mut lease = self.lease_for_change(&id)?.ok_or(CommandError::NotFound("lease"))?;
+        let lease = self.lease_for_change(&id)?.ok_or(CommandError::NotFound("lease"))?;
+        let mut lease = Arc::unwrap_or_clone(lease);
         if lease.host.as_ref() != Some(&command.host) {
             lease.host = Some(command.host.clone());
             self.put_lease(lease.clone());

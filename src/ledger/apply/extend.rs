@@ -1,5 +1,7 @@
 //! Extending: the added window passes the same gate as a new lease.
 
+use std::sync::Arc;
+
 use super::super::command::{CommandError, ExtendLease};
 use super::super::working_set::WorkingSet;
 use super::{Applied, invalid, lease_conflict};
@@ -25,7 +27,7 @@ impl WorkingSet {
         if let Some(known) = self.extensions.get(&key) {
             let same = known.timeout_ms == extension.timeout_ms && known.max_cost == extension.max_cost;
             let detail = || format!("extension {} of this lease exists with other content", command.id);
-            return if same { Ok(lease) } else { Err(lease_conflict(&lease.id, detail())) };
+            return if same { Ok(Arc::unwrap_or_clone(lease)) } else { Err(lease_conflict(&lease.id, detail())) };
         }
         if lease.end.is_some() || self.now >= lease.window.end {
             return Err(lease_conflict(&lease.id, "the lease is over; a new lease wakes its sandbox"));

@@ -3,6 +3,8 @@
 //! A lease counts as settled by the clock, whether or not a sweep has run: every command that touches a lease settles
 //! it first when its time has come.
 
+use std::sync::Arc;
+
 use super::super::working_set::{LeaseKey, WorkingSet};
 use super::Fault;
 use crate::domain::id::AccountId;
@@ -23,7 +25,7 @@ pub(super) fn page_owner(lease: &Lease) -> PageOwner {
 impl WorkingSet {
     /// A lease for a command to change: settled first, when its time has come. The change of its hold from what is
     /// answered here is the caller's to post.
-    pub(in crate::ledger) fn lease_for_change(&mut self, key: &LeaseKey) -> Result<Option<Lease>, Fault> {
+    pub(in crate::ledger) fn lease_for_change(&mut self, key: &LeaseKey) -> Result<Option<Arc<Lease>>, Fault> {
         let Some(lease) = self.leases.get(key).cloned() else { return Ok(None) };
         if lease.settled_at.is_some() || self.now < lease.settles_at {
             return Ok(Some(lease));
@@ -33,13 +35,14 @@ impl WorkingSet {
     }
 
     /// Settles a lease: closes its open hour and page, and gives back its hold.
-    pub(super) fn settle(&mut self, lease: &Lease, at: Timestamp) -> Result<Lease, Fault> {
+    pub(super) fn settle(&mut self, lease: &Lease, at: Timestamp) -> Result<Arc<Lease>, Fault> {
         let mut settled = lease.clone();
         settled.settled_at = Some(at);
         self.close(&mut settled)?;
         self.post_hold(Some(lease), &settled)?;
         self.count_unproven(&settled);
-        self.put_lease(settled.clone());
+        let settled = Arc::new(settled);
+        self.put_lease(Arc::clone(&settled));
         Ok(settled)
     }
 

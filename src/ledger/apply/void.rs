@@ -132,7 +132,7 @@ impl WorkingSet {
         let terms = before.terms(&prices);
         let (_, posted) = meter::replay(&terms, &evidence.readings(id, None))?;
         let (meter, right) = meter::replay(&terms, &evidence.readings(id, Some(at)))?;
-        let mut after = before.clone();
+        let mut after = crate::domain::lease::Lease::clone(&before);
         after.meter = meter;
         after.voided_until = after.voided_until.max(Some(at));
         self.post_compute(&mut after, &right.minus(&posted)?, true)?;

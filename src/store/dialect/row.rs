@@ -2,7 +2,7 @@
 
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Decode, Postgres, Row as _, Sqlite, Type, ValueRef as _};
+use sqlx::{Decode, Row as _, Sqlite, Type, ValueRef as _};
 
 use super::super::error::StoreError;
 use super::failed;
@@ -27,7 +27,8 @@ struct Record {
     cells: Vec<Option<std::ops::Range<usize>>>,
 }
 
-/// A value as PostgreSQL sends it.
+/// A value as PostgreSQL sends it: text as it is, integers of eight bytes, the highest first. The driver would ask of each
+/// what type it is; all are of statements that one test runs, and what is not so long is told.
 trait Cell<'r>: Sized {
     /// `None` when it is none of these: the wrong type, or NULL where nothing is said of it.
     fn read(bytes: Option<&'r [u8]>) -> Option<Self>;
@@ -110,13 +111,17 @@ impl Row {
 
     fn next<'r, T>(&'r mut self) -> Result<T, StoreError>
     where
-        T: Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres> + Cell<'r>,
+        T: Decode<'r, Sqlite> + Type<Sqlite> + Cell<'r>,
     {
         let place = self.place;
         self.place = place.saturating_add(1);
         match &self.values {
             Values::Sqlite(row) => row.try_get(place).map_err(|error| failed(&error)),
-            Values::Postgres(row) => row.try_get(place).map_err(|error| failed(&error)),
+            Values::Postgres(row) => {
+                let value = row.try_get_raw(place).map_err(|error| failed(&error))?;
+                let bytes = if value.is_null() { None } else { Some(value.as_bytes().map_err(|_| wrong(place))?) };
+                T::read(bytes).ok_or_else(|| wrong(place))
+            }
             Values::Record(record) => record.get(place).and_then(T::read).ok_or_else(|| wrong(place)),
         }
     }
@@ -172,7 +177,7 @@ impl Row {
 }
 
 fn wrong(place: usize) -> StoreError {
-    StoreError::Corrupt(format!("column {place} of a record is not what it is read as"))
+    StoreError::Corrupt(format!("column {place} of a row is not what it is read as"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sqlx::{Connection, Executor, SqliteConnection};
+use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
 
 use runtab::domain::id::{AccountId, TokenId};
 use runtab::domain::set_aside::{Door, SetAside};
@@ -95,10 +95,46 @@ async fn a_reader_that_gives_up_leaves_nothing_open() {
         let mut tx = store.begin(Lane::Decision).await.unwrap();
         tx.insert_token(&token, &secret).await.unwrap();
         tx.commit().await.unwrap();
-        let found = store.bearers(&[secret]).await.unwrap();
+        // Not by the connection that is kept for questions, but by the one that was given up.
+        let found = store.read().await.unwrap().bearers(&[secret]).await.unwrap();
         assert_eq!(found, [Some(Bearer::Token(token))], "it sees what was there before: {patience} ms");
     }
     panic!("a transaction never begins");
+}
+
+/// What is begun ahead is a transaction like any other, is undone where nobody comes, and keeps nobody from leaving.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_that_is_begun_ahead_does_not_stay() {
+    let url = Server::shared().database().await;
+    let store = Store::open(&url, Options::default()).await.unwrap();
+    store.migrate().await.unwrap();
+    for number in 0..20_u8 {
+        store.begin_ahead();
+        let token = TokenRecord {
+            id: TokenId::parse(&format!("t-{number}")).unwrap(),
+            role: TokenRole::Admin,
+            name: String::new(),
+            created_at: Timestamp::EPOCH,
+        };
+        let mut tx = store.begin(Lane::Decision).await.unwrap();
+        assert_eq!(tx.bearers(&[[number; 32]]).await.unwrap(), [None]);
+        tx.insert_token(&token, &[number; 32]).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(store.bearers(&[[number; 32]]).await.unwrap(), [Some(Bearer::Token(token))]);
+    }
+    store.begin_ahead();
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let idle =
+        "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in trans%'";
+    let began = Instant::now();
+    while sqlx::query_scalar::<_, i64>(idle).fetch_one(&mut other).await.unwrap() > 0 {
+        assert!(began.elapsed() < BOUND, "a transaction idles");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    store.begin_ahead();
+    tokio::time::timeout(BOUND, store.close()).await.unwrap();
+    store.begin_ahead();
+    assert!(store.begin(Lane::Decision).await.is_err());
 }
 
 /// Batches of two engines that keep few rejected samples do not wait for each other.
@@ -255,7 +291,7 @@ async fn a7_somebody_else_holds_an_account() {
     let server = Server::shared();
     let url = server.database().await;
     let engine = engine_on(&url).await;
-    let mut other = sqlx::PgConnection::connect(&url).await.unwrap();
+    let mut other = PgConnection::connect(&url).await.unwrap();
     other.execute("BEGIN; SELECT 1 FROM accounts FOR UPDATE").await.unwrap();
     outage(&engine.admin, "held", true).await;
     other.execute("ROLLBACK").await.unwrap();

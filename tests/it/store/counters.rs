@@ -23,7 +23,7 @@ pub(crate) fn hour_key(at: i64, lease: Option<&str>, billed: i64) -> HourKey {
     }
 }
 
-fn day_totals(used: i128, reserved: i128) -> DayTotals {
+pub(crate) fn day_totals(used: i128, reserved: i128) -> DayTotals {
     DayTotals { used: usage(used), reserved: usage(reserved) }
 }
 

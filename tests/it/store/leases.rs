@@ -17,7 +17,8 @@ use super::customers::save;
 use super::fixtures::{account_id, at, full_lease, full_sandbox, key_id, lease, lease_id, sandbox, sandbox_id};
 
 fn added(leases: &[Lease]) -> Changes {
-    let leases_added = leases.iter().map(|lease| ((lease.account.clone(), lease.id.clone()), lease.clone())).collect();
+    let leases_added =
+        leases.iter().map(|lease| ((lease.account.clone(), lease.id.clone()), lease.clone().into())).collect();
     Changes { leases_added, ..Changes::default() }
 }
 

@@ -3,6 +3,7 @@
 
 mod counters;
 mod customers;
+mod decision;
 mod fixtures;
 mod leases;
 mod pages;
@@ -77,6 +78,9 @@ contract! {
     customers::rate_cards_come_and_go,
     customers::tokens_are_found_by_secret,
     customers::lists_go_on_after_the_last_one_seen,
+    decision::a_decision_reads_what_its_statements_answer,
+    decision::a_decision_may_ask_for_little,
+    decision::what_begins_together_is_saved_together,
     leases::leases_come_back_as_saved,
     leases::what_samples_change_is_saved_by_itself,
     leases::one_lease_of_a_sandbox_is_open,

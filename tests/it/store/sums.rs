@@ -31,7 +31,7 @@ async fn fill(database: &Database) {
     let open = Lease { open_hour: Some(open_hour), key: key_id("k"), ..lease("a", "l", "s") };
     let other = Lease { account: account_id("b"), ..open.clone() };
     for lease in [open, other] {
-        changes.leases_added.insert((lease.account.clone(), lease.id.clone()), lease);
+        changes.leases_added.insert((lease.account.clone(), lease.id.clone()), lease.into());
     }
     let mut resting = sandbox("a", "s", 1, 0);
     resting.storage.open_hour = Some(StorageHour { hour: hour(48), key: key_id("k2"), mib_ms: 10_000 });
@@ -109,7 +109,7 @@ pub(crate) async fn what_is_not_settled_is_incomplete(database: Database) {
     let leases = [sampled("l-1", 5_000), sampled("l-2", 900), Lease { settled_at: Some(at(1)), ..sampled("l-3", 1) }];
     let mut changes = Changes::default();
     for lease in &leases[..1] {
-        changes.leases_added.insert((lease.account.clone(), lease.id.clone()), lease.clone());
+        changes.leases_added.insert((lease.account.clone(), lease.id.clone()), lease.clone().into());
     }
     save(&database, &changes).await.unwrap();
     let a = account_id("a");
@@ -123,7 +123,7 @@ pub(crate) async fn what_is_not_settled_is_incomplete(database: Database) {
     drop(tx);
     let mut changes = Changes::default();
     for lease in &leases[1..] {
-        changes.leases_added.insert((lease.account.clone(), lease.id.clone()), lease.clone());
+        changes.leases_added.insert((lease.account.clone(), lease.id.clone()), lease.clone().into());
     }
     save(&database, &changes).await.unwrap();
     let mut tx = database.store.read().await.unwrap();
