@@ -4,7 +4,8 @@
 //! alone (customers, quotes), then ends and sandboxes, then one slice of samples; so that a lone admission waits behind
 //! one slice at most, and no lane starves. There is no timer that lingers for more. SQLite has one worker, for it has one
 //! writer; PostgreSQL has several, which meet in the database only: a decision there waits for a slice only where both
-//! are about one account with free time left.
+//! are about one account with free time left, or where it replaces a lease that is being sampled. While a lane of samples
+//! meets no such account, several slices share a commit.
 //!
 //! Fails closed: what the store does not confirm is answered as unavailable. When a batch does not fit the store (a sum
 //! beyond 64 bits, a broken constraint), its commands are carried out one by one, so that only the one at fault fails.
@@ -60,6 +61,14 @@ impl Default for BatchLimits {
 }
 
 impl BatchLimits {
+    /// Most samples of one commit behind which no admission waits: several slices, so that what a commit costs by itself is
+    /// shared by more.
+    pub(super) fn joined_samples_max(&self) -> usize {
+        /// More gains little, and holds its leases longer against their ends.
+        const SLICES: usize = 5;
+        self.slice_samples_max.saturating_mul(SLICES)
+    }
+
     /// Most commands of a batch of ends and the like: an admission waits behind it as it does behind a slice.
     pub(super) fn lives_max(&self) -> usize {
         self.commands_max.min(self.slice_samples_max)
@@ -134,7 +143,11 @@ async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
             drop(job.reply.send(answer));
         }
         engine.lives(std::mem::take(&mut taken.lives)).await;
-        engine.slices(std::mem::take(&mut taken.slices)).await;
+        let slices = std::mem::take(&mut taken.slices);
+        if !slices.is_empty() {
+            let free = engine.slices(slices).await;
+            inbox.join_slices(engine.store.is_shared() && !free);
+        }
     }
 }
 
@@ -279,17 +292,16 @@ impl Engine {
         self.finish(tx, &set, answers).await
     }
 
-    async fn slices(&self, jobs: Vec<SliceJob>) {
-        if jobs.is_empty() {
-            return;
-        }
+    /// Answers whether there was free time left to draw on: for such accounts admissions wait.
+    async fn slices(&self, jobs: Vec<SliceJob>) -> bool {
+        let mut free = true;
         let mut sent = Vec::new();
         let mut replies = Vec::new();
         for job in jobs {
             replies.push((job.command.len(), job.reply));
             sent.extend(job.command);
         }
-        let outcome = match self.in_time(self.take(&sent)).await {
+        let outcome = match self.in_time(self.take(&sent, &mut free)).await {
             Err(error) if may_be_one(&error) => self.samples_apart(&sent).await,
             outcome => outcome,
         };
@@ -302,33 +314,42 @@ impl Engine {
             // A caller that went away has its samples in the ledger all the same.
             drop(reply.send(answer));
         }
+        free
     }
 
-    async fn take(&self, sent: &[Sent]) -> Result<Vec<SampleOutcome>, StoreError> {
+    async fn take(&self, sent: &[Sent], free: &mut bool) -> Result<Vec<SampleOutcome>, StoreError> {
         let mut attempts = Attempts::new();
         loop {
-            if let Some(outcomes) = attempts.after(Box::pin(self.try_samples(sent)).await).await {
+            if let Some(outcomes) = attempts.after(Box::pin(self.try_samples(sent, free)).await).await {
                 return outcomes;
             }
         }
     }
 
-    async fn try_samples(&self, sent: &[Sent]) -> Result<Vec<SampleOutcome>, Failed<Vec<SampleOutcome>>> {
+    async fn try_samples(
+        &self,
+        sent: &[Sent],
+        free: &mut bool,
+    ) -> Result<Vec<SampleOutcome>, Failed<Vec<SampleOutcome>>> {
         let (mut tx, mut set) = self.begin(Lane::Meter).await?;
         let outcomes = ingest(&mut tx, &mut set, sent).await?;
+        *free = set.grants.values().flatten().any(|grant| grant.left_ms() > 0);
         self.finish(tx, &set, outcomes).await
     }
 
-    /// Takes samples one by one, so that the one whose sum does not fit is the only one that is rejected.
+    /// Takes samples by halves, so that the one whose sum does not fit is the only one that is rejected.
     async fn samples_apart(&self, sent: &[Sent]) -> Result<Vec<SampleOutcome>, StoreError> {
         let mut outcomes = Vec::with_capacity(sent.len());
-        for one in sent {
-            match self.in_time(self.take(std::slice::from_ref(one))).await {
+        let mut waiting = vec![sent];
+        while let Some(part) = waiting.pop() {
+            match self.in_time(self.take(part, &mut false)).await {
                 Ok(outcome) => outcomes.extend(outcome),
-                Err(StoreError::Overflow | StoreError::Constraint(_)) => {
-                    outcomes.push(SampleOutcome::Rejected(crate::domain::sample::RejectCode::InvalidSample));
+                Err(error) if !may_be_one(&error) => return Err(error),
+                Err(_) if part.len() > 1 => {
+                    let (first, second) = part.split_at(part.len() / 2);
+                    waiting.extend([second, first]);
                 }
-                Err(error) => return Err(error),
+                Err(_) => outcomes.push(SampleOutcome::Rejected(crate::domain::sample::RejectCode::InvalidSample)),
             }
         }
         Ok(outcomes)

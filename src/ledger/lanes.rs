@@ -148,7 +148,7 @@ pub fn open(limits: BatchLimits, is_shared: bool) -> (Lanes, Vec<Inbox>) {
         inboxes
     } else {
         let (gate, alone, lives) = (Some(gate_in), Some(alone_in), Some(lives_in));
-        vec![Inbox { gate, alone, lives, samples: samples_in.pop() }]
+        vec![Inbox { gate, alone, lives, samples: samples_in.pop(), joins_slices: false }]
     };
     (lanes, inboxes)
 }
@@ -160,6 +160,8 @@ pub struct Inbox {
     alone: Option<mpsc::Receiver<AloneJob>>,
     lives: Option<mpsc::Receiver<LifeJob>>,
     samples: Option<mpsc::Receiver<SliceJob>>,
+    /// Whether nobody waits for a batch of samples, as far as the latest one tells: then more go together.
+    joins_slices: bool,
 }
 
 /// What a worker has taken.
@@ -219,12 +221,18 @@ impl Inbox {
         fill(&mut self.gate, &mut taken.gates, limits.commands_max);
         fill(&mut self.alone, &mut taken.alone, 1);
         fill(&mut self.lives, &mut taken.lives, limits.lives_max());
+        let samples_max = if self.joins_slices { limits.joined_samples_max() } else { limits.slice_samples_max };
         while taken.held_over.is_none()
-            && taken.samples() < limits.slice_samples_max
+            && taken.samples() < samples_max
             && let Some(job) = self.samples.as_mut().and_then(|lane| lane.try_recv().ok())
         {
-            taken.slice(job, limits.slice_samples_max);
+            taken.slice(job, samples_max);
         }
+    }
+
+    /// Lets the next batches have more samples, or no more than one slice.
+    pub fn join_slices(&mut self, joins: bool) {
+        self.joins_slices = joins;
     }
 
     /// Takes no more commands; those that wait stay.
@@ -334,5 +342,24 @@ mod tests {
             batches.push(taken.slices.drain(..).map(|job| job.command.len()).collect::<Vec<_>>());
         }
         assert_eq!(batches, [vec![3, 1], vec![5], vec![2, 2], vec![1]]);
+    }
+
+    #[tokio::test]
+    async fn more_slices_join_where_nobody_waits() {
+        let limits = BatchLimits { slice_samples_max: 2, ..BatchLimits::default() };
+        let (lanes, mut inboxes) = open(BatchLimits { sample_batches_max: 1, ..limits }, true);
+        for _ in 0..12 {
+            send(&lanes, vec![sent(&account(0), 1), sent(&account(0), 2)]);
+        }
+        let inbox = inboxes.last_mut().unwrap();
+        let mut taken = Taken::default();
+        let mut counts = Vec::new();
+        for joins in [false, true, true, false] {
+            inbox.join_slices(joins);
+            assert!(inbox.wait(&mut taken, limits).await);
+            inbox.take_waiting(&mut taken, limits);
+            counts.push(taken.slices.drain(..).count());
+        }
+        assert_eq!(counts, [1, 5, 5, 1]);
     }
 }

@@ -6,7 +6,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use sqlx::pool::PoolConnection;
-use sqlx::{Database, Pool};
+use sqlx::query::Query;
+use sqlx::{Database, Executor, IntoArguments, Pool};
 use tokio::time::Instant;
 
 use super::TRUSTED;
@@ -39,4 +40,22 @@ impl<DB: Database> Kept<DB> {
     pub(super) fn take(&self) -> Option<(PoolConnection<DB>, Instant)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
+}
+
+/// What a query answers by the connection that is kept for it, or by one of a pool.
+pub(super) async fn answered<'q, DB: Database>(
+    query: Query<'q, DB, DB::Arguments>,
+    pool: &Pool<DB>,
+    kept: Option<&Kept<DB>>,
+) -> Result<Vec<DB::Row>, sqlx::Error>
+where
+    DB::Arguments: IntoArguments<DB>,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+    for<'c> &'c Pool<DB>: Executor<'c, Database = DB>,
+{
+    let Some(kept) = kept else { return query.fetch_all(pool).await };
+    let mut connection = kept.or_of(pool).await?;
+    let rows = query.fetch_all(&mut *connection).await?;
+    kept.keep(connection);
+    Ok(rows)
 }
