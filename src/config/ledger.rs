@@ -5,6 +5,9 @@ use crate::domain::free_hours::{GRANT_HOURS_MAX, WELCOME_HOURS};
 use crate::domain::lease::Shape;
 use crate::domain::units::{MEBIBYTES_MAX, MebiBytes, VCPUS_MAX, Vcpus};
 
+/// Most samples of one request: those of a remote write, which may have more than any other.
+const REQUEST_SAMPLES_MAX: i64 = 50_000;
+
 section! {
     /// The ledger.
     Ledger = "ledger" {
@@ -46,7 +49,9 @@ impl Ledger {
         bounded("verify_daily_accounts", self.verify_daily_accounts, 0, 1_000_000)?;
         bounded("batch_commands_max", self.batch_commands_max, 1, 65_536)?;
         bounded("batch_samples_max", self.batch_samples_max, 1, 10_000)?;
-        bounded("queue_commands_max", self.queue_commands_max, 1, 1_000_000)?;
+        // The batches of one request wait in one lane, and are refused together.
+        let batches = REQUEST_SAMPLES_MAX.checked_div(self.batch_samples_max).unwrap_or_default().saturating_add(1);
+        bounded("queue_commands_max", self.queue_commands_max, batches, 1_000_000)?;
         bounded("stale_after_seconds", self.stale_after_seconds, 1, 31 * 86_400)?;
         bounded("rejected_kept", self.rejected_kept, 1, 1_000_000)
     }
@@ -85,5 +90,20 @@ impl Ledger {
     #[must_use]
     pub fn free_disk(&self) -> Option<MebiBytes> {
         MebiBytes::new(self.free_storage_mib)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ledger, REQUEST_SAMPLES_MAX};
+
+    #[test]
+    fn a_queue_has_room_for_one_request() {
+        let most = usize::try_from(REQUEST_SAMPLES_MAX).unwrap();
+        assert_eq!(most, crate::ingest::remote_write::SAMPLES_MAX);
+        assert!(most >= crate::wire::sample::SAMPLES_MAX);
+        let small = Ledger { batch_samples_max: 100, queue_commands_max: 500, ..Ledger::default() };
+        assert!(small.check().is_err());
+        assert!(Ledger { queue_commands_max: 501, ..small }.check().is_ok());
     }
 }

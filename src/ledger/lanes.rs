@@ -268,11 +268,12 @@ fn close<T>(lane: &mut Option<mpsc::Receiver<T>>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{BatchLimits, Job, Lanes, Taken, open, share};
-    use crate::domain::id::{AccountId, SandboxId};
+    use super::{BatchLimits, Gate, Job, Lanes, Taken, open, share};
+    use crate::domain::id::{AccountId, KeyId, SandboxId};
     use crate::domain::sample::{Sample, Seen, StorageReport};
     use crate::domain::time::Timestamp;
     use crate::domain::units::MebiBytes;
+    use crate::ledger::command::AdmitRequest;
     use crate::ledger::ingest::Sent;
 
     fn account(number: usize) -> AccountId {
@@ -342,6 +343,28 @@ mod tests {
             batches.push(taken.slices.drain(..).map(|job| job.command.len()).collect::<Vec<_>>());
         }
         assert_eq!(batches, [vec![3, 1], vec![5], vec![2, 2], vec![1]]);
+    }
+
+    #[tokio::test]
+    async fn a_lone_admission_waits_behind_one_slice() {
+        let limits = BatchLimits { slice_samples_max: 2, ..BatchLimits::default() };
+        let (lanes, mut inboxes) = open(limits, false);
+        let inbox = &mut inboxes[0];
+        for _ in 0..100 {
+            send(&lanes, vec![sent(&account(0), 1), sent(&account(0), 2)]);
+        }
+        let mut taken = Taken::default();
+        for number in 0..10 {
+            // While a worker is at one slice, an admission comes: it is in what the worker takes next, and goes first there.
+            assert!(inbox.wait(&mut taken, limits).await);
+            inbox.take_waiting(&mut taken, limits);
+            assert_eq!((taken.gates.len(), taken.slices.drain(..).count()), (usize::from(number > 0), 1));
+            taken.gates.clear();
+            let (reply, _) = tokio::sync::oneshot::channel();
+            let (account, key) = (account(1), KeyId::parse("k").unwrap());
+            let command = Gate::Admit(AdmitRequest { account, key, leases: Vec::new() });
+            lanes.gate.try_send(Job { command, reply }).unwrap();
+        }
     }
 
     #[tokio::test]

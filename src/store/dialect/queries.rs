@@ -74,9 +74,9 @@ fn bind_rows<'q>(mut query: PostgresQuery<'q>, rows: &Rows<'_>) -> PostgresQuery
 fn bind_none<'q>(mut query: PostgresQuery<'q>, columns: &[Column<'_>]) -> PostgresQuery<'q> {
     for column in columns {
         query = match column.kind {
-            Kind::Text => query.bind(&[] as &[&str]),
-            Kind::Int => query.bind(&[] as &[i64]),
-            Kind::Bytes => query.bind(&[] as &[&[u8]]),
+            Kind::Text => query.bind(Vec::<&str>::new()),
+            Kind::Int => query.bind(Vec::<i64>::new()),
+            Kind::Bytes => query.bind(Vec::<&[u8]>::new()),
         };
     }
     query

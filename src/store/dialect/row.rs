@@ -88,12 +88,10 @@ impl Record {
         Some(Self { bytes: bytes.to_vec(), cells })
     }
 
-    /// A column's bytes; none: NULL. `None` when there is no such column.
-    fn get(&self, place: usize) -> Option<Option<&[u8]>> {
-        match self.cells.get(place)? {
-            Some(cell) => self.bytes.get(cell.clone()).map(Some),
-            None => Some(None),
-        }
+    /// A column's bytes; `None`: NULL.
+    fn get(&self, place: usize) -> Result<Option<&[u8]>, StoreError> {
+        let cell = self.cells.get(place).ok_or_else(|| wrong(place))?;
+        cell.clone().map(|cell| self.bytes.get(cell).ok_or_else(|| wrong(place))).transpose()
     }
 }
 
@@ -122,7 +120,7 @@ impl Row {
                 let bytes = if value.is_null() { None } else { Some(value.as_bytes().map_err(|_| wrong(place))?) };
                 T::read(bytes).ok_or_else(|| wrong(place))
             }
-            Values::Record(record) => record.get(place).and_then(T::read).ok_or_else(|| wrong(place)),
+            Values::Record(record) => T::read(record.get(place)?).ok_or_else(|| wrong(place)),
         }
     }
 
@@ -137,7 +135,7 @@ impl Row {
             Values::Postgres(row) => {
                 row.try_get_raw(place).map(|value| value.is_null()).map_err(|error| failed(&error))?
             }
-            Values::Record(record) => record.get(place).ok_or_else(|| wrong(place))?.is_none(),
+            Values::Record(record) => record.get(place)?.is_none(),
         };
         if is_null {
             self.place = place.saturating_add(columns);
@@ -194,11 +192,12 @@ mod tests {
         ]
         .concat();
         let record = Record::parse(&whole).unwrap();
-        assert_eq!(record.get(0), Some(Some(&[0, 0, 0, 0, 0, 0, 1, 2][..])));
-        assert_eq!((record.get(1), record.get(2), record.get(3)), (Some(None), Some(Some(&b"hi"[..])), None));
+        assert_eq!(record.get(0).unwrap(), Some(&[0, 0, 0, 0, 0, 0, 1, 2][..]));
+        assert_eq!((record.get(1).unwrap(), record.get(2).unwrap()), (None, Some(&b"hi"[..])));
+        assert!(record.get(3).is_err());
         for short in 0..whole.len() {
             let cut = Record::parse(&whole[..short]);
-            assert!(cut.is_none_or(|cut| cut.get(2).flatten().is_none()), "{short} bytes");
+            assert!(cut.is_none_or(|cut| cut.get(2).is_err()), "{short} bytes");
         }
     }
 }
