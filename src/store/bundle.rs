@@ -21,40 +21,28 @@ pub(super) struct Bundle<const N: usize> {
     pub(super) name: &'static str,
     /// The statements; values beside the rows are not for them.
     pub(super) parts: [&'static Statement; N],
-    join: fn(Vec<String>) -> String,
-    server: OnceLock<Expanded>,
-}
-
-/// The place of its statement, then the row, of each row that is read.
-fn reads(parts: Vec<String>) -> String {
-    let parts = parts.into_iter().enumerate();
-    parts
-        .map(|(place, sql)| format!("SELECT {place}::bigint, q FROM ({sql}) AS q"))
-        .collect::<Vec<_>>()
-        .join(" UNION ALL ")
-}
-
-/// All but the last beside the last.
-fn writes(mut parts: Vec<String>) -> String {
-    let last = parts.pop().unwrap_or_default();
-    let beside = parts.into_iter().enumerate().map(|(place, sql)| format!("beside_{place} AS ({sql})"));
-    format!("WITH {} {last}", beside.collect::<Vec<_>>().join(", "))
+    /// Whether they write; else they read.
+    pub(super) writes: bool,
+    together: OnceLock<Expanded>,
 }
 
 impl<const N: usize> Bundle<N> {
     /// A bundle that reads.
     pub(super) const fn of_reads(name: &'static str, parts: [&'static Statement; N]) -> Self {
-        Self { name, parts, join: reads, server: OnceLock::new() }
+        Self { name, parts, writes: false, together: OnceLock::new() }
     }
 
     /// A bundle that writes.
     pub(super) const fn of_writes(name: &'static str, parts: [&'static Statement; N]) -> Self {
-        Self { name, parts, join: writes, server: OnceLock::new() }
+        Self { name, parts, writes: true, together: OnceLock::new() }
     }
 
-    /// The statement that all are together, in a server's words; expanded once.
-    pub(super) fn expanded<W: Words>(&'static self) -> &'static Expanded {
-        self.server.get_or_init(|| {
+    /// The statement that all are together, in the words of a back end to which that matters; expanded once.
+    pub(super) fn expanded<W: Words>(
+        &'static self,
+        join: fn(writes: bool, parts: Vec<String>) -> String,
+    ) -> &'static Expanded {
+        self.together.get_or_init(|| {
             let mut parameters = 0;
             let mut sql = Vec::with_capacity(N);
             for part in self.parts {
@@ -62,7 +50,7 @@ impl<const N: usize> Bundle<N> {
                 parameters = one.parameters;
                 sql.push(one.sql);
             }
-            Expanded { sql: (self.join)(sql), parameters }
+            Expanded { sql: join(self.writes, sql), parameters }
         })
     }
 }

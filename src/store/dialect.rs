@@ -33,7 +33,7 @@ use errors::{failed, failed_in, uncommitted};
 use hosts::Hosts;
 use kept::{Kept, answered};
 use pools::{pool, postgres_pool};
-use queries::{bundle_query, postgres_query, sqlite_query};
+use queries::{bundle_query, postgres_query, sqlite_query, together};
 
 /// Statements that a connection keeps prepared: more than there are, so that none is ever prepared twice.
 const PREPARED_MAX: usize = 256;
@@ -405,7 +405,7 @@ impl Connection {
     ) -> Result<Option<Vec<String>>, StoreError> {
         match self {
             Self::Sqlite(_) => Ok(None),
-            Self::Postgres(_) => self.plan_of(bundle.name, bundle.expanded::<words::Postgres>()).await.map(Some),
+            Self::Postgres(_) => self.plan_of(bundle.name, together(bundle)).await.map(Some),
         }
     }
 

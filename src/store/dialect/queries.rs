@@ -49,9 +49,14 @@ pub(super) fn postgres_query<'q>(
     query
 }
 
-/// PostgreSQL takes a bundle as one statement.
+/// A bundle as the one statement as which PostgreSQL takes it.
+pub(super) fn together<const N: usize>(bundle: &'static Bundle<N>) -> &'static Expanded {
+    bundle.expanded::<Postgres>(|writes, parts| if writes { Postgres::writes(parts) } else { Postgres::reads(&parts) })
+}
+
+/// A bundle with its rows.
 pub(super) fn bundle_query<'q, const N: usize>(bundle: &'static Bundle<N>, rows: [&Rows<'_>; N]) -> PostgresQuery<'q> {
-    let mut query = sqlx::query(bundle.expanded::<Postgres>().sql.as_str());
+    let mut query = sqlx::query(together(bundle).sql.as_str());
     for (part, rows) in bundle.parts.into_iter().zip(rows) {
         query = if rows.is_empty() { bind_none(query, &part.columns()) } else { bind_rows(query, rows) };
     }

@@ -123,6 +123,22 @@ impl Words for Postgres {
     }
 }
 
+impl Postgres {
+    /// Statements that read as one: of each row the place of its statement, then the row as a record.
+    pub(super) fn reads(parts: &[String]) -> String {
+        let parts = parts.iter().enumerate();
+        let parts = parts.map(|(place, sql)| format!("SELECT {place}::bigint, q FROM ({sql}) AS q"));
+        parts.collect::<Vec<_>>().join(" UNION ALL ")
+    }
+
+    /// Statements that write as one: all but the last beside the last.
+    pub(super) fn writes(mut parts: Vec<String>) -> String {
+        let last = parts.pop().unwrap_or_default();
+        let beside = parts.into_iter().enumerate().map(|(place, sql)| format!("beside_{place} AS ({sql})"));
+        format!("WITH {} {last}", beside.collect::<Vec<_>>().join(", "))
+    }
+}
+
 fn type_of(kind: Kind) -> &'static str {
     match kind {
         Kind::Text => "text",
