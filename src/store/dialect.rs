@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Transaction};
 use super::bundle::Bundle;
 use super::error::StoreError;
 use super::rows::{Rows, Value};
-use super::statement::{Expanded, Statement};
+use super::statement::{Expanded, Statement, Words as _};
 use super::{Lane, Options};
 
 mod ahead;
@@ -365,7 +365,7 @@ impl Connection {
         match self {
             Self::Sqlite(_) => Ok(None),
             Self::Postgres(inside) => {
-                let clock = "SELECT FLOOR(EXTRACT(EPOCH FROM CLOCK_TIMESTAMP()) * 1000)::bigint";
+                let clock = AssertSqlSafe(format!("SELECT {}", words::Postgres::now()));
                 let now = sqlx::query_scalar(clock).fetch_one(&mut **inside).await;
                 now.map(Some).map_err(|error| failed(&error))
             }

@@ -119,7 +119,8 @@ impl Words for Postgres {
     }
 
     fn now() -> &'static str {
-        "FLOOR(EXTRACT(EPOCH FROM CLOCK_TIMESTAMP()) * 1000)::bigint"
+        // EXTRACT would answer a numeric, which takes twice as long, once a row.
+        "FLOOR(DATE_PART('epoch', CLOCK_TIMESTAMP()) * 1000)::bigint"
     }
 }
 
