@@ -214,9 +214,9 @@ impl Backend {
     }
 
     /// Begins a decision that will be asked for at once.
-    pub(super) fn begin_ahead(&self) {
+    pub(super) fn begin_ahead(&self, patience: Duration) {
         if let Self::Postgres { decision, begun: Some(begun), .. } = self {
-            ahead::begin(Arc::clone(begun), decision.clone(), BEGIN);
+            ahead::begin(Arc::clone(begun), decision.clone(), BEGIN, patience);
         }
     }
 

@@ -191,7 +191,7 @@ impl Store {
 
     /// Begins a [`Lane::Decision`] that will be asked for at once, while nobody waits for it.
     pub fn begin_ahead(&self) {
-        self.backend.begin_ahead();
+        self.backend.begin_ahead(self.wait);
     }
 
     /// Begins a consistent snapshot to read from; it never waits for a lock.

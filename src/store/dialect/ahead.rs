@@ -41,11 +41,11 @@ impl<DB: Database> Ahead<DB> {
     }
 }
 
-/// Begins one that will wait. What fails here will fail, and be told, when it is asked for.
-pub(super) fn begin<DB: Database>(ahead: Arc<Ahead<DB>>, pool: Pool<DB>, how: &'static str) {
-    // Ends when what it has begun has waited, or with the pool's patience.
+/// Begins one that will wait, within `patience`. What fails here will fail, and be told, when it is asked for.
+pub(super) fn begin<DB: Database>(ahead: Arc<Ahead<DB>>, pool: Pool<DB>, how: &'static str, patience: Duration) {
+    // Ends when what it has begun has waited, or with its patience.
     drop(tokio::spawn(async move {
-        let Ok(transaction) = pool.begin_with(how).await else { return };
+        let Ok(Ok(transaction)) = tokio::time::timeout(patience, pool.begin_with(how)).await else { return };
         ahead.put(transaction);
         if pool.is_closed() {
             drop(ahead.take());
