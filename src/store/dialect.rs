@@ -18,9 +18,9 @@ use super::statement::{Expanded, Statement, Words as _};
 use super::{Lane, Options};
 
 mod ahead;
+mod asking;
 mod errors;
 mod hosts;
-mod kept;
 mod pools;
 mod queries;
 mod row;
@@ -29,9 +29,9 @@ mod words;
 pub(super) use row::Row;
 
 use ahead::Ahead;
+use asking::Asking;
 use errors::{failed, failed_in, uncommitted};
 use hosts::Hosts;
-use kept::{Kept, answered};
 use pools::{pool, postgres_pool};
 use queries::{bundle_query, postgres_query, sqlite_query, together};
 
@@ -50,8 +50,8 @@ const CACHE: &str = "-65536";
 const DECIDERS: u32 = 2;
 /// How a batch begins on PostgreSQL.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-/// Connections that are kept for questions.
-const ASKING: u32 = 1;
+/// Connections for questions: one that is kept, and another while that one is given back.
+const ASKING: u32 = 2;
 /// A lock is awaited for this part of the longest wait.
 const LOCK_WAITS: u64 = 4;
 
@@ -64,8 +64,8 @@ pub(super) enum Backend {
         writer: SqlitePool,
         /// Connections that can't write; in memory, the writer.
         readers: SqlitePool,
-        /// One of theirs, for [`Backend::ask`]; none where there is but one.
-        asking: Option<Arc<Kept<sqlx::Sqlite>>>,
+        /// For [`Backend::ask`]; in memory, the writer.
+        asking: Arc<Asking<sqlx::Sqlite>>,
     },
     /// A server.
     Postgres {
@@ -77,8 +77,8 @@ pub(super) enum Backend {
         meter: PgPool,
         /// For snapshots.
         readers: PgPool,
-        /// One of theirs, for [`Backend::ask`]; none where each has to be asked before each use.
-        asking: Option<Arc<Kept<sqlx::Postgres>>>,
+        /// For [`Backend::ask`].
+        asking: Arc<Asking<sqlx::Postgres>>,
     },
 }
 
@@ -139,10 +139,17 @@ impl Backend {
         let readers = if memory {
             writer.clone()
         } else {
-            let few = pool(options.readers_max.saturating_add(ASKING), options).test_before_acquire(false);
-            few.connect_with(connect.pragma("query_only", "on")).await.map_err(|error| failed(&error))?
+            let few = pool(options.readers_max, options).test_before_acquire(false);
+            few.connect_with(connect.clone().pragma("query_only", "on")).await.map_err(|error| failed(&error))?
         };
-        Ok(Self::Sqlite { writer, readers, asking: (!memory).then(Arc::default) })
+        let asking = if memory {
+            Asking::by(writer.clone(), false)
+        } else {
+            let few = pool(ASKING, options).test_before_acquire(false);
+            let few = few.connect_with(connect.pragma("query_only", "on")).await.map_err(|error| failed(&error))?;
+            Asking::by(few, true)
+        };
+        Ok(Self::Sqlite { writer, readers, asking: Arc::new(asking) })
     }
 
     async fn open_postgres(url: &str, options: Options) -> Result<Self, StoreError> {
@@ -182,12 +189,13 @@ impl Backend {
         // A connection that was given back answers first, before it is taken again: meanwhile there is another.
         let decision = open(DECIDERS.saturating_mul(2)).await?;
         let meter = open(options.meters_max.saturating_add(1).saturating_mul(2)).await?;
-        let readers = open(options.readers_max.saturating_add(ASKING)).await?;
-        let (asking, begun) = ((!hosts.read_write()).then(Arc::default), (!hosts.read_write()).then(Arc::default));
+        let readers = open(options.readers_max).await?;
+        let asking = Asking::by(open(ASKING).await?, !hosts.read_write());
+        let begun = (!hosts.read_write()).then(Arc::default);
         if hosts.several() {
-            tokio::spawn(hosts.watch(vec![decision.clone(), meter.clone(), readers.clone()]));
+            tokio::spawn(hosts.watch(vec![decision.clone(), meter.clone(), readers.clone(), asking.pool().clone()]));
         }
-        Ok(Self::Postgres { decision, begun, meter, readers, asking })
+        Ok(Self::Postgres { decision, begun, meter, readers, asking: Arc::new(asking) })
     }
 
     /// Whether several can write at once.
@@ -235,13 +243,13 @@ impl Backend {
     /// All rows of one statement that reads, without a transaction.
     pub(super) async fn ask(&self, statement: &'static Statement, rows: &Rows<'_>) -> Result<Vec<Row>, StoreError> {
         match self {
-            Self::Sqlite { readers, asking, .. } => {
-                let query = sqlite_query(statement.expanded::<words::Sqlite>(), Some(rows), &[]);
-                answered(query, readers, asking.as_deref()).await.map(|rows| rows.into_iter().map(Row::from).collect())
+            Self::Sqlite { asking, .. } => {
+                let query = || sqlite_query(statement.expanded::<words::Sqlite>(), Some(rows), &[]);
+                asking.ask(query).await.map(|rows| rows.into_iter().map(Row::from).collect())
             }
-            Self::Postgres { readers, asking, .. } => {
-                let query = postgres_query(statement.expanded::<words::Postgres>(), Some(rows), &[]);
-                answered(query, readers, asking.as_deref()).await.map(|rows| rows.into_iter().map(Row::from).collect())
+            Self::Postgres { asking, .. } => {
+                let query = || postgres_query(statement.expanded::<words::Postgres>(), Some(rows), &[]);
+                asking.ask(query).await.map(|rows| rows.into_iter().map(Row::from).collect())
             }
         }
         .map_err(|error| failed_in(statement.name, &error))
@@ -251,12 +259,12 @@ impl Backend {
     pub(super) async fn close(&self) {
         match self {
             Self::Sqlite { writer, readers, asking } => {
-                drop(asking.as_ref().map(|kept| kept.take()));
+                asking.close().await;
                 readers.close().await;
                 writer.close().await;
             }
             Self::Postgres { decision, begun, meter, readers, asking } => {
-                drop(asking.as_ref().map(|kept| kept.take()));
+                asking.close().await;
                 // Closed from here on, so that what is begun later is not kept.
                 let closing = decision.close();
                 drop(begun.as_ref().map(|begun| begun.take()));

@@ -137,6 +137,25 @@ async fn a_decision_that_is_begun_ahead_does_not_stay() {
     assert!(store.begin(Lane::Decision).await.is_err());
 }
 
+/// A question whose connection was ended since the last one is asked again by another.
+#[tokio::test(flavor = "multi_thread")]
+async fn whose_secret_it_is_outlives_a_connection() {
+    let url = Server::shared().database().await;
+    let store = Store::open(&url, Options::default()).await.unwrap();
+    store.migrate().await.unwrap();
+    for _ in 0..10 {
+        assert_eq!(store.bearers(&[[1; 32]]).await.unwrap(), [None]);
+        run(
+            &url,
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%secret_sha256%'",
+        )
+        .await;
+        assert_eq!(store.bearers(&[[1; 32]]).await.unwrap(), [None]);
+    }
+    store.close().await;
+}
+
 /// Batches of two engines that keep few rejected samples do not wait for each other.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_trims_rejected_samples_waits_for_nobody() {

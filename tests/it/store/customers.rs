@@ -106,6 +106,18 @@ fn card(id: &str) -> RateCard {
     }
 }
 
+/// Whose secret it is, is answered while every connection that reads is at a report.
+pub(crate) async fn secrets_wait_for_no_report(database: Database) {
+    let mut reports = Vec::new();
+    for _ in 0..2 {
+        reports.push(database.store.read().await.unwrap());
+    }
+    let asked = tokio::time::timeout(std::time::Duration::from_secs(5), database.store.bearers(&[[1; 32]]));
+    assert_eq!(asked.await.unwrap().unwrap(), [None]);
+    let more = tokio::time::timeout(std::time::Duration::from_millis(1), database.store.read());
+    assert!(more.await.is_err(), "there are more connections than this test holds");
+}
+
 pub(crate) async fn rate_cards_come_and_go(database: Database) {
     let entry = |account: Option<&str>, on: i64, id: Option<&str>| RateCardEntry {
         account: account.map(account_id),
