@@ -18,7 +18,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{MatchedPath, Request};
-use axum::http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::Route;
@@ -33,6 +33,7 @@ use tracing::{Instrument as _, Span};
 
 use super::Shared;
 use super::auth;
+use super::inlet;
 use super::problem::{Failure, PROBLEM_JSON};
 use crate::secret::hex;
 use crate::wire::problem::Code;
@@ -74,6 +75,7 @@ async fn pass(state: Shared, places: Places, route: Route, request: Request) -> 
     let path = path.as_ref().map_or("none", MatchedPath::as_str);
     let method = known(request.method());
     let span = span(&request, path, id.as_ref());
+    let (request, rest) = inlet::watched(request);
     let answer = timeout(state.settings.request_timeout, answer(&state, places.as_deref(), route, request));
     let answer = unwound(async { answer.await.unwrap_or_else(|_| too_slow()) });
     let mut response = documented(answer.instrument(span.clone()).await);
@@ -81,6 +83,9 @@ async fn pass(state: Shared, places: Places, route: Route, request: Request) -> 
     let headers = response.headers_mut();
     // Costs and keys are nobody's to keep.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if rest.is_left() {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     if let Some(id) = id {
         headers.entry(REQUEST_ID).or_insert(id);
     }
@@ -252,7 +257,7 @@ mod tests {
     use axum::extract::Request;
     use axum::http::StatusCode;
     use axum::response::{IntoResponse, Response};
-    use axum::routing::get;
+    use axum::routing::{get, post};
     use http_body_util::BodyExt as _;
     use tower::ServiceExt as _;
 
@@ -304,6 +309,20 @@ mod tests {
         let digits = one.to_str().unwrap().replacen('-', "", 1);
         assert!(digits.len() > 12 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digits}");
         assert_ne!(one, other);
+    }
+
+    #[tokio::test]
+    async fn who_is_answered_before_the_body_was_read_is_told_that_the_connection_closes() {
+        let state = Shared::new(state().await);
+        for (path, sent, closes) in
+            [("/read", "all of it", false), ("/left", "all of it", true), ("/read", "", false), ("/left", "", false)]
+        {
+            let routes =
+                Router::new().route("/read", post(async |body: String| body)).route("/left", post(async || "no"));
+            let request = Request::post(path).body(Body::from(sent)).unwrap();
+            let answer = open(routes, &state).with_state(Shared::clone(&state)).oneshot(request).await.unwrap();
+            assert_eq!(answer.headers().get("connection").is_some(), closes, "{path} {sent}");
+        }
     }
 
     #[tokio::test]

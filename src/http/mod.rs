@@ -7,6 +7,7 @@ mod answer;
 mod auth;
 mod encoding;
 mod extract;
+mod inlet;
 mod invoice_path;
 mod layers;
 mod openapi;

@@ -1,12 +1,18 @@
 //! Tenants are apart: what is another account's looks as if it were not there.
 
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::harness::{
     Api, Backend, Engine, HOUR_S, Time, done, lease, made, on_each_backend, refused, sample, time, with,
 };
 
-on_each_backend!(r1_another_tenants_data, a_customer_reads_its_own_account);
+on_each_backend!(
+    r1_another_tenants_data,
+    a_customer_reads_its_own_account,
+    who_is_refused_early_is_told_that_the_connection_closes,
+);
 
 fn noon() -> Time {
     time("2026-11-10T12:00:00Z")
@@ -95,5 +101,25 @@ async fn a_customer_reads_its_own_account(backend: Backend) {
             assert_eq!(body, same, "{path}");
             assert!(!body.to_string().contains("secret"), "{path}: {body}");
         }
+    }
+}
+
+/// Whoever sends much with a wrong token is answered before all of it has come.
+async fn who_is_refused_early_is_told_that_the_connection_closes(backend: Backend) {
+    let engine = Engine::start(backend, noon()).await;
+    let host = engine.admin.base().strip_prefix("http://").expect("an address").to_owned();
+    for (length, closes) in [(10_000_000, true), (0, false)] {
+        let mut server = TcpStream::connect(&host).await.expect("a connection");
+        let head = format!(
+            "POST /v1/samples HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer nobody\r\ncontent-length: {length}\r\n\r\n"
+        );
+        server.write_all(head.as_bytes()).await.expect("sent");
+        let mut answer = Vec::new();
+        while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+            assert!(server.read_buf(&mut answer).await.expect("an answer") > 0);
+        }
+        let answer = String::from_utf8_lossy(&answer).to_lowercase();
+        assert!(answer.starts_with("http/1.1 401"), "{answer}");
+        assert_eq!(answer.contains("connection: close"), closes, "{answer}");
     }
 }
