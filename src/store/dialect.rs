@@ -32,7 +32,7 @@ use ahead::Ahead;
 use asking::Asking;
 use errors::{failed, failed_in, uncommitted};
 use hosts::Hosts;
-use pools::{pool, postgres_pool};
+use pools::{Tries, pool, postgres_pool};
 use queries::{bundle_query, postgres_query, sqlite_query, together};
 
 /// Statements that a connection keeps prepared: more than there are, so that none is ever prepared twice.
@@ -234,7 +234,13 @@ impl Backend {
             Self::Sqlite { readers, .. } => readers.begin_with("BEGIN DEFERRED").await.map(Connection::Sqlite),
             Self::Postgres { readers, .. } => {
                 let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-                readers.begin_with(begin).await.map(Connection::Postgres)
+                let mut tries = Tries::by(readers);
+                loop {
+                    match readers.begin_with(begin).await {
+                        Err(error) if tries.again(&error) => {}
+                        begun => break begun.map(Connection::Postgres),
+                    }
+                }
             }
         }
         .map_err(|error| failed(&error))

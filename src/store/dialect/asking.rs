@@ -11,6 +11,7 @@ use sqlx::{Database, Executor, IntoArguments, Pool};
 use tokio::time::Instant;
 
 use super::TRUSTED;
+use super::pools::Tries;
 
 /// A pool, and the connection of it that answered last.
 #[derive(Debug)]
@@ -27,8 +28,8 @@ impl<DB: Database> Asking<DB> {
         Self { pool, kept: Mutex::new(None), keeps }
     }
 
-    /// What a query answers. Where the kept connection turns out to be lost it is asked again by another: a question
-    /// changes nothing.
+    /// What a query answers. Where a connection turns out to be lost it is asked again by another: a question changes
+    /// nothing.
     pub(super) async fn ask<'q>(
         &self,
         query: impl Fn() -> Query<'q, DB, DB::Arguments>,
@@ -43,12 +44,19 @@ impl<DB: Database> Asking<DB> {
             self.keep(connection);
             return Ok(rows);
         }
-        let mut connection = self.pool.acquire().await?;
-        let rows = query().fetch_all(&mut *connection).await?;
-        if self.keeps {
-            self.keep(connection);
+        let mut tries = Tries::by(&self.pool);
+        loop {
+            let mut connection = self.pool.acquire().await?;
+            match query().fetch_all(&mut *connection).await {
+                Err(error) if tries.again(&error) => {}
+                answered => {
+                    if self.keeps && answered.is_ok() {
+                        self.keep(connection);
+                    }
+                    return answered;
+                }
+            }
         }
-        Ok(rows)
     }
 
     /// The pool, which a watcher points to another server.

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::PgConnection;
-use sqlx::{Connection as _, Database};
+use sqlx::{Connection as _, Database, Pool};
 
 use super::super::Options;
-use super::{TRUSTED, hosts};
+use super::super::error::StoreError;
+use super::{TRUSTED, failed, hosts};
 
 /// A connection pool's bounds; connections stay open.
 pub(super) fn pool<DB: Database>(connections_max: u32, options: Options) -> PoolOptions<DB> {
@@ -16,6 +17,24 @@ pub(super) fn pool<DB: Database>(connections_max: u32, options: Options) -> Pool
         .acquire_timeout(Duration::from_millis(options.wait_ms_max))
         .idle_timeout(None)
         .max_lifetime(None)
+}
+
+/// Tries at something that reads, by one connection of a pool after another. One that was just given back is not asked
+/// whether it is well; so what is lost is found where it is used, and another takes its place: as often as there are any.
+pub(super) struct Tries(u32);
+
+impl Tries {
+    /// None yet, by the connections of a pool.
+    pub(super) fn by<DB: Database>(pool: &Pool<DB>) -> Self {
+        Self(pool.options().get_max_connections())
+    }
+
+    /// Whether this failed for the sake of its connection alone, and another may do.
+    pub(super) fn again(&mut self, error: &sqlx::Error) -> bool {
+        let left = self.0.checked_sub(1).filter(|_| matches!(failed(error), StoreError::Again(_)));
+        self.0 = left.unwrap_or_default();
+        left.is_some()
+    }
 }
 
 /// The same for PostgreSQL. Where connections have to take writes, that is asked before each use, which also tells
