@@ -1,9 +1,9 @@
 //! Loading: the rows that a batch touches, in a handful of statements, before its commands are applied.
 //!
 //! Order of locks: accounts, leases, sandboxes, counters; rows in the order of their keys. What is decided on is loaded
-//! after the locks; what is read before only says what to lock, and the batch begins again ([`StoreError::Again`]) where
-//! that turns out to be too little. The time of the batch is taken after its locks, and before whatever depends on it is
-//! loaded. Rare rows (evidence around a late sample, hours of a correction) are loaded only where a command of
+//! after the lock that keeps it as it is; what is read before only says what to lock, and the batch begins again
+//! ([`StoreError::Again`]) where that turns out to be too little. The time of the batch is taken after its locks; what was
+//! loaded by an earlier time is loaded again where the day has become another. Rare rows (evidence around a late sample, hours of a correction) are loaded only where a command of
 //! the batch needs them.
 
 use std::collections::{BTreeMap, BTreeSet};

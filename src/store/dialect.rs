@@ -1,7 +1,7 @@
 //! What differs between SQLite and PostgreSQL: connecting, locking, sending rows, and what an error means.
 //!
 //! The only file (with its parts) that asks which back end it is. SQLite has one writer connection and a few that
-//! read; PostgreSQL has connections for each lane of writers and for readers.
+//! read; PostgreSQL has connections for each lane of writers and for readers. Both have some for questions.
 
 use std::str::FromStr;
 use std::sync::Arc;
