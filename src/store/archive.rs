@@ -18,7 +18,7 @@ static KEEP: Statement = Statement::new(
     "keep pages",
     "INSERT INTO kept_pages ({columns}) SELECT {r.columns} FROM {rows account_id text, sandbox_id text, life int,
         first_at int, lease_id text | accepted_month int, bytes bytes}
-    WHERE true ORDER BY r.ord ON CONFLICT (account_id, sandbox_id, life, first_at, lease_id) DO NOTHING",
+    WHERE true ON CONFLICT (account_id, sandbox_id, life, first_at, lease_id) DO NOTHING",
 );
 /// Of the accounts, those of which a month that is not closed bills usage of a month up to another one.
 static WAITS: Statement = Statement::new(

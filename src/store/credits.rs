@@ -40,7 +40,7 @@ static LIST: Statement = Statement::new(
 static ADD: Statement = Statement::new(
     "add credits",
     "INSERT INTO credits ({columns}) SELECT {r.columns} FROM {rows account_id text, credit_id text |
-        granted_micros int, starts_on int, expires_on int, note text, created_at int} WHERE true ORDER BY r.ord",
+        granted_micros int, starts_on int, expires_on int, note text, created_at int} WHERE true",
 );
 static DRAWS: Statement = Statement::new(
     "credit draws",
@@ -60,7 +60,7 @@ static DRAWS_OF_INVOICES: Statement = Statement::new(
 static ADD_DRAWS: Statement = Statement::new(
     "add credit draws",
     "INSERT INTO credit_draws ({columns}) SELECT {r.columns} FROM {rows account_id text, month int, seq int | day int,
-        credit_id text, drawn_micros int} WHERE true ORDER BY r.ord",
+        credit_id text, drawn_micros int} WHERE true",
 );
 pub(super) static STATEMENTS: &[&Statement] =
     &[&CREDITS, &LIST, &ADD, &DRAWS, &DRAWS_BEFORE, &DRAWS_OF_INVOICES, &ADD_DRAWS];

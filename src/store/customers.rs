@@ -81,19 +81,19 @@ static GRANTS: Statement = Statement::new(
 static ADD_ACCOUNTS: Statement = Statement::new(
     "add accounts",
     "INSERT INTO accounts ({columns}) SELECT {r.columns} FROM {rows account_id text | name text, status text,
-        card_on_file int, daily_limit_micros int, counted_from int, created_at int, tax_rate_bps int} WHERE true ORDER BY r.ord",
+        card_on_file int, daily_limit_micros int, counted_from int, created_at int, tax_rate_bps int} WHERE true",
 );
 static SAVE_ACCOUNTS: Statement = Statement::new(
     "save accounts",
     "INSERT INTO accounts ({columns}) SELECT {r.columns} FROM {rows account_id text | name text, status text,
         card_on_file int, daily_limit_micros int, counted_from int, created_at int, tax_rate_bps int}
-    WHERE true ORDER BY r.ord ON CONFLICT (account_id) DO UPDATE SET {set}",
+    WHERE true ON CONFLICT (account_id) DO UPDATE SET {set}",
 );
 static SAVE_KEYS: Statement = Statement::new(
     "save keys",
     "INSERT INTO keys ({columns}, secret_sha256) SELECT {r.columns}, NULL FROM {rows account_id text, key_id text |
         name text, read_only int, daily_limit_micros int, revoked_at int, created_at int}
-    WHERE true ORDER BY r.ord ON CONFLICT (account_id, key_id) DO UPDATE SET {set}",
+    WHERE true ON CONFLICT (account_id, key_id) DO UPDATE SET {set}",
 );
 static SAVE_SECRETS: Statement = Statement::new(
     "save secrets",
@@ -103,7 +103,7 @@ static SAVE_SECRETS: Statement = Statement::new(
 static ADD_GRANTS: Statement = Statement::new(
     "add grants",
     "INSERT INTO grants ({columns}) SELECT {r.columns} FROM {rows account_id text, grant_id text | granted_ms int,
-        used_ms int, starts_on int, expires_on int, note text, created_at int} WHERE true ORDER BY r.ord",
+        used_ms int, starts_on int, expires_on int, note text, created_at int} WHERE true",
 );
 static DRAW_GRANTS: Statement = Statement::new(
     "draw grants",

@@ -93,7 +93,7 @@ static ADD_KEY_DAYS: Statement = Statement::new(
     concat!(
         "INSERT INTO key_days ({columns}) SELECT {r.columns} FROM {rows account_id text, day int, key_id text | ",
         day_columns!("", " int"),
-        "} WHERE true ORDER BY r.ord ON CONFLICT (account_id, day, key_id) DO UPDATE SET {add key_days}"
+        "} WHERE true ON CONFLICT (account_id, day, key_id) DO UPDATE SET {add key_days}"
     ),
 );
 static ADD_ACCOUNT_DAYS: Statement = Statement::new(
@@ -101,7 +101,7 @@ static ADD_ACCOUNT_DAYS: Statement = Statement::new(
     concat!(
         "INSERT INTO account_days ({columns}) SELECT {r.columns} FROM {rows account_id text, day int | ",
         day_columns!("", " int"),
-        "} WHERE true ORDER BY r.ord ON CONFLICT (account_id, day) DO UPDATE SET {add account_days}"
+        "} WHERE true ON CONFLICT (account_id, day) DO UPDATE SET {add account_days}"
     ),
 );
 static COUNT_FROM: Statement = Statement::new(

@@ -22,14 +22,14 @@ static ADD: Statement = Statement::new(
     "add draws",
     "INSERT INTO draws ({columns}) SELECT {r.columns} FROM {rows account_id text, lease_id text, hour int,
         grant_id text | drawn_ms int, seq int}
-    WHERE true ORDER BY r.ord
+    WHERE true
     ON CONFLICT (account_id, lease_id, hour, grant_id) DO UPDATE SET drawn_ms = draws.drawn_ms + excluded.drawn_ms",
 );
 static ADD_LATE: Statement = Statement::new(
     "add late draws",
     "INSERT INTO late_draws ({columns}) SELECT {r.columns} FROM {rows account_id text, lease_id text, hour int,
         grant_id text, billed_month int | drawn_ms int}
-    WHERE true ORDER BY r.ord ON CONFLICT (account_id, lease_id, hour, grant_id, billed_month)
+    WHERE true ON CONFLICT (account_id, lease_id, hour, grant_id, billed_month)
     DO UPDATE SET drawn_ms = late_draws.drawn_ms + excluded.drawn_ms",
 );
 pub(super) static STATEMENTS: &[&Statement] = &[&BY_HOUR, &ADD, &ADD_LATE];

@@ -57,7 +57,7 @@ static ADD: Statement = Statement::new(
     "INSERT INTO usage_hours ({columns}) SELECT {r.columns} FROM {rows account_id text, hour int, sandbox_id text,
         life int, key_id text, lease_id text, billed_month int | run_ms int, cpu_used_us int, cpu_us int,
         memory_mib_ms int, storage_mib_ms int, free_ms int, free_cpu_us int, free_memory_mib_ms int}
-    WHERE true ORDER BY r.ord
+    WHERE true
     ON CONFLICT (account_id, hour, sandbox_id, life, key_id, lease_id, billed_month) DO UPDATE SET {add usage_hours}",
 );
 pub(super) static STATEMENTS: &[&Statement] = &[&HOURS, &DAYS, &ADD];

@@ -72,13 +72,13 @@ static ADD: Statement = Statement::new(
     "add invoices",
     "INSERT INTO invoices ({columns}) SELECT {r.columns} FROM {rows account_id text, month int | number int, name text,
         list_micros int, free_micros int, credit_micros int, tax_micros int, total_micros int, finalized_at int,
-        evidence_sha256 bytes, terms_sha256 bytes} WHERE true ORDER BY r.ord",
+        evidence_sha256 bytes, terms_sha256 bytes} WHERE true",
 );
 static ADD_LINES: Statement = Statement::new(
     "add invoice lines",
     "INSERT INTO invoice_lines ({columns}) SELECT {r.columns} FROM {rows account_id text, month int, line int |
         item text, use_month int, from_day int, to_day int, card_id text, quantity int,
-        quantity_high int, measured int, measured_high int, price_micros int, credit_id text, tax_rate_bps int, tax_base_micros int, amount_micros int} WHERE true ORDER BY r.ord",
+        quantity_high int, measured int, measured_high int, price_micros int, credit_id text, tax_rate_bps int, tax_base_micros int, amount_micros int} WHERE true",
 );
 pub(super) static STATEMENTS: &[&Statement] =
     &[&TAKE_TURNS, &NEXT, &SET_NEXT, &KNOWN, &COUNT, &CARRIED, &LAST, &ONE, &LIST, &LINES, &ADD, &ADD_LINES];

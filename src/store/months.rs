@@ -50,7 +50,7 @@ static LATE: Statement = Statement::new(
 static ADD_LATE: Statement = Statement::new(
     "add late months",
     "INSERT INTO late_months ({columns}) SELECT {r.columns} FROM {rows account_id text, billed_month int,
-        use_month int} WHERE true ORDER BY r.ord ON CONFLICT (account_id, billed_month, use_month) DO NOTHING",
+        use_month int} WHERE true ON CONFLICT (account_id, billed_month, use_month) DO NOTHING",
 );
 static BILLED: Statement = Statement::new(
     "usage billed in a month",

@@ -48,7 +48,7 @@ static EVENT_BY_ID: Statement = Statement::new(
 static ADD_EVENTS: Statement = Statement::new(
     "add events of invoices",
     "INSERT INTO invoice_events ({columns}) SELECT {r.columns} FROM {rows account_id text, month int, seq int |
-        event_id text, kind text, reference text, note text, at int} WHERE true ORDER BY r.ord",
+        event_id text, kind text, reference text, note text, at int} WHERE true",
 );
 static NOTES: Statement = Statement::new(
     "notes of invoices",
@@ -98,12 +98,12 @@ static ADD_NOTES: Statement = Statement::new(
     "add notes",
     "INSERT INTO notes ({columns}) SELECT {r.columns} FROM {rows account_id text, month int, kind text, number int |
         note_id text, invoice_number int, name text, reason text, tax_rate_bps int, base_micros int, tax_micros int,
-        issued_at int} WHERE true ORDER BY r.ord",
+        issued_at int} WHERE true",
 );
 static ADD_LINES: Statement = Statement::new(
     "add note lines",
     "INSERT INTO note_lines ({columns}) SELECT {r.columns} FROM {rows account_id text, month int, kind text, number int,
-        line int | description text, amount_micros int} WHERE true ORDER BY r.ord",
+        line int | description text, amount_micros int} WHERE true",
 );
 static TAKE_TURNS: Statement =
     Statement::new("lock note numbers", "UPDATE note_numbers SET next_number = next_number WHERE kind = {text 1}");

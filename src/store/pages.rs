@@ -113,7 +113,7 @@ static ADD: Statement = Statement::new(
     "INSERT INTO sample_pages ({columns}) SELECT {r.columns} FROM {rows account_id text, sandbox_id text, life int,
         first_at int, lease_id text, number int | last_at int, storage_first_at int, storage_last_at int, bytes bytes,
         accepted_month int}
-    WHERE true ORDER BY r.ord",
+    WHERE true",
 );
 pub(super) static STATEMENTS: &[&Statement] = &[&LEASE_BOUNDS, &STORAGE_BOUNDS, &BETWEEN, &ADD];
 

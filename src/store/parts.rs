@@ -30,7 +30,7 @@ static OLDEST: Statement = Statement::new(
 static ADD: Statement = Statement::new(
     "add parts",
     "INSERT INTO sample_parts ({columns}) SELECT {r.columns} FROM {rows account_id text, sandbox_id text, lease_id text,
-        kind text, at int, series text | value int, received_at int, host_id text, epoch int} WHERE true ORDER BY r.ord
+        kind text, at int, series text | value int, received_at int, host_id text, epoch int} WHERE true
     ON CONFLICT (account_id, sandbox_id, lease_id, kind, at, series) DO NOTHING",
 );
 static REMOVE: Statement =
@@ -45,7 +45,7 @@ static NOTE: Statement = Statement::new(
     "note replicas",
     "INSERT INTO replicas (account_id, sandbox_id, replica, seen_at)
     SELECT r.account_id, r.sandbox_id, r.replica, r.seen_at
-    FROM {rows account_id text, sandbox_id text | replica text, seen_at int} WHERE true ORDER BY r.ord
+    FROM {rows account_id text, sandbox_id text | replica text, seen_at int} WHERE true
     ON CONFLICT (account_id, sandbox_id) DO UPDATE SET replica = excluded.replica, seen_at = excluded.seen_at
     WHERE replicas.replica = excluded.replica OR replicas.seen_at <= excluded.seen_at - {int 1}",
 );

@@ -44,7 +44,7 @@ static ADD: Statement = Statement::new(
     "add rate cards",
     "INSERT INTO rate_cards ({columns}) SELECT {r.columns} FROM {rows scope text, effective_on int | card_id text,
         cpu_micros int, memory_micros int, storage_micros int, floor_millicores int, created_at int}
-    WHERE true ORDER BY r.ord",
+    WHERE true",
 );
 static REMOVE: Statement = Statement::new(
     "remove rate cards",

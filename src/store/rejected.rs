@@ -36,7 +36,7 @@ static LIST_OF_ACCOUNT: Statement = Statement::new(
 static ADD: Statement = Statement::new(
     "add rejected samples",
     "INSERT INTO rejected_samples ({columns}) SELECT {r.columns} FROM {rows account_id text, received_at int, door text,
-        host_id text, sandbox text, lease text, at int, code text, detail text} WHERE true ORDER BY r.ord",
+        host_id text, sandbox text, lease text, at int, code text, detail text} WHERE true",
 );
 /// Rows that another batch is trimming are passed over: no batch waits for what only people read.
 static TRIM: Statement = Statement::new(

@@ -56,7 +56,7 @@ pub(super) static ADD_BEGUN: Statement = Statement::new(
     "add begun sandboxes",
     "INSERT INTO sandboxes ({columns}, page_next_number) SELECT {r.columns}, 0 FROM {rows account_id text,
         sandbox_id text, life int | first_key_id text, created_at int, latest_lease_id text, latest_key_id text,
-        latest_starts_at int, page_bytes bytes} WHERE true ORDER BY r.ord",
+        latest_starts_at int, page_bytes bytes} WHERE true",
 );
 static SAVE: Statement = Statement::new(
     "save sandboxes",
@@ -65,7 +65,7 @@ static SAVE: Statement = Statement::new(
         latest_starts_at int, storage_at int, storage_mib int, storage_lease_id text, storage_lease_starts_at int,
         storage_hour int, storage_hour_key_id text, storage_hour_mib_ms int, page_bytes bytes, page_next_number int,
         page_month int, voided_until int}
-    WHERE true ORDER BY r.ord ON CONFLICT (account_id, sandbox_id, life) DO UPDATE SET {set}",
+    WHERE true ON CONFLICT (account_id, sandbox_id, life) DO UPDATE SET {set}",
 );
 pub(super) static STATEMENTS: &[&Statement] = &[&LOCK, &LIVES, &ADD_BEGUN, &SAVE];
 

@@ -58,7 +58,7 @@ static ADD_GRANTED: Statement = Statement::new(
         sandbox_id text, life int, kind text, vcpus int, memory_mib int, starts_at int, asked_starts_at int,
         asked_timeout_ms int, asked_max_cost_micros int, asked_host_id text, asked_replaces text, created_at int,
         ends_at int, effective_end int, host_id text, is_open int, settles_at int, page_bytes bytes}
-    WHERE true ORDER BY r.ord",
+    WHERE true",
 );
 pub(super) static ADD_NEW: Bundle<2> =
     Bundle::of_writes("begin sandboxes and leases", [&sandboxes::ADD_BEGUN, &ADD_GRANTED]);
@@ -71,18 +71,18 @@ static ADD_LEASES: Statement = Statement::new(
         lived!(),
         ", ",
         metered!(),
-        "} WHERE true ORDER BY r.ord"
+        "} WHERE true"
     ),
 );
 static ADD_EXTENSIONS: Statement = Statement::new(
     "add extensions",
     "INSERT INTO lease_extensions ({columns}) SELECT {r.columns} FROM {rows account_id text, lease_id text,
-        extend_id text | timeout_ms int, max_cost_micros int, at int} WHERE true ORDER BY r.ord",
+        extend_id text | timeout_ms int, max_cost_micros int, at int} WHERE true",
 );
 static ADD_REFUSALS: Statement = Statement::new(
     "add refusals",
     "INSERT INTO refusals ({columns}) SELECT {r.columns} FROM {rows account_id text, at int, key_id text,
-        lease_id text, code text} WHERE true ORDER BY r.ord",
+        lease_id text, code text} WHERE true",
 );
 pub(super) static STATEMENTS: &[&Statement] =
     &[&METER_LEASES, &CHANGE_LEASES, &ADD_GRANTED, &ADD_LEASES, &ADD_EXTENSIONS, &ADD_REFUSALS];

@@ -4,7 +4,7 @@
 //!
 //! | text | meaning |
 //! |---|---|
-//! | `{rows account_id text, key_id text \| name text}` | the row source `r`: rows given by the caller, with their place `r.ord`; what is before the bar is the key. Once with its columns, then `{rows}` again |
+//! | `{rows account_id text, key_id text \| name text}` | the row source `r`: rows given by the caller, in their order, with their place `r.ord` for a statement that names it; what is before the bar is the key. Once with its columns, then `{rows}` again |
 //! | `{columns}`, `{r.columns}` | the row source's columns, plain and as `r.column` |
 //! | `{set}`, `{set_r}` | `column = excluded.column` (`= r.column`) for those after the bar |
 //! | `{add key_days}` | `column = key_days.column + excluded.column` for those after the bar |
@@ -27,8 +27,8 @@ pub(super) trait Words: Sync {
     const SLOT: Slot;
     /// How many parameters a row source takes.
     fn row_parameters(columns: &[Column<'_>]) -> usize;
-    /// The row source `r`; its parameters are numbered from after `before` on.
-    fn rows(columns: &[Column<'_>], before: usize) -> String;
+    /// The row source `r`, in the order given; its parameters are numbered from after `before` on. `placed`: it has `r.ord`.
+    fn rows(columns: &[Column<'_>], before: usize, placed: bool) -> String;
     /// A parameter.
     fn parameter(number: usize, kind: Kind) -> String;
     /// The join of `r` with the matching rows of a table.
@@ -156,7 +156,7 @@ impl Statement {
     pub(super) fn expand_after<W: Words>(&self, before: usize) -> Expanded {
         let columns = columns_of(self.text);
         let taken = before.saturating_add(if columns.is_empty() { 0 } else { W::row_parameters(&columns) });
-        let mut expansion = Expansion { columns, before, taken, highest: 0 };
+        let mut expansion = Expansion { columns, before, taken, highest: 0, placed: self.text.contains("r.ord") };
         let sql = expansion.text::<W>(self.text);
         Expanded { sql, parameters: taken.saturating_add(expansion.highest) }
     }
@@ -205,6 +205,8 @@ struct Expansion<'a> {
     taken: usize,
     /// The highest place of a value beside it.
     highest: usize,
+    /// Whether the statement asks for the place of a row.
+    placed: bool,
 }
 
 impl Expansion<'_> {
@@ -223,7 +225,7 @@ impl Expansion<'_> {
     fn directive<W: Words>(&mut self, inside: &str) -> String {
         let (word, rest) = inside.split_once(' ').unwrap_or((inside, ""));
         match word {
-            "rows" => W::rows(&self.columns, self.before),
+            "rows" => W::rows(&self.columns, self.before, self.placed),
             "columns" => self.list(|column| column.name.to_owned()),
             "r.columns" => self.list(|column| format!("r.{}", column.name)),
             "set" => self.list_values(|name| format!("{name} = excluded.{name}")),

@@ -58,7 +58,7 @@ static LIST: Statement = Statement::new(
 static ADD: Statement = Statement::new(
     "add voids",
     "INSERT INTO voids ({columns}) SELECT {r.columns} FROM {rows account_id text, sandbox_id text, life int,
-        lease_id text, at int | void_id text, reason text, voided_at int, open_month int} WHERE true ORDER BY r.ord",
+        lease_id text, at int | void_id text, reason text, voided_at int, open_month int} WHERE true",
 );
 pub(super) static STATEMENTS: &[&Statement] = &[&OF_LIVES, &OF_ACCOUNT, &BY_ID, &LIST, &ADD];
 
