@@ -149,20 +149,20 @@ impl OpenPage {
     /// Adds a sample later than all in the page, accepted while `open_month` is the earliest open month. The page that
     /// it no longer fits in (full, of another UTC hour, or accepted in another month) is closed first and answered.
     pub fn push(&mut self, sample: PageSample, open_month: Month) -> Result<Option<ClosedPage>, PageError> {
-        let samples = self.samples()?;
-        let Some(last) = samples.last() else {
+        let (mut count, mut last) = (0_usize, None);
+        let mut state = walk(&self.bytes, |earlier| {
+            count = count.saturating_add(1);
+            last = Some(earlier.at);
+        })?;
+        let Some(last) = last else {
             self.begin(sample, open_month);
             return Ok(None);
         };
-        if sample.at <= last.at {
+        if sample.at <= last {
             return Err(PageError::OutOfOrder);
         }
-        let same = sample.at.hour() == last.at.hour() && self.accepted_in == Some(open_month);
-        if samples.len() < PAGE_SAMPLES_MAX && same {
-            let mut state = State::default();
-            for earlier in &samples {
-                state.pass(earlier);
-            }
+        let same = sample.at.hour() == last.hour() && self.accepted_in == Some(open_month);
+        if count < PAGE_SAMPLES_MAX && same {
             state.write(&mut self.bytes, &sample);
             return Ok(None);
         }
@@ -236,23 +236,31 @@ pub fn encode(samples: &[PageSample]) -> Vec<u8> {
 
 /// Reads a page. Any bytes are safe to read: [`CorruptPage`] tells of all that [`OpenPage`] can't have written.
 pub fn decode(bytes: &[u8]) -> Result<Vec<PageSample>, CorruptPage> {
+    let mut samples = Vec::new();
+    walk(bytes, |sample| samples.push(sample))?;
+    Ok(samples)
+}
+
+/// Reads a page sample by sample; answers what the delta of one more would be taken from.
+fn walk(bytes: &[u8], mut each: impl FnMut(PageSample)) -> Result<State, CorruptPage> {
+    let mut state = State::default();
     let Some((version, mut rest)) = bytes.split_first() else {
-        return Ok(Vec::new());
+        return Ok(state);
     };
     if *version != FORMAT_VERSION || rest.is_empty() {
         return Err(CorruptPage);
     }
-    let mut samples: Vec<PageSample> = Vec::new();
-    let mut state = State::default();
+    let (mut count, mut last) = (0_usize, None::<Timestamp>);
     while !rest.is_empty() {
         let sample = state.read(&mut rest).ok_or(CorruptPage)?;
-        let misplaced = samples.last().is_some_and(|last| sample.at <= last.at || sample.at.hour() != last.at.hour());
-        if misplaced || samples.len() >= PAGE_SAMPLES_MAX {
+        let misplaced = last.is_some_and(|last| sample.at <= last || sample.at.hour() != last.hour());
+        if misplaced || count >= PAGE_SAMPLES_MAX {
             return Err(CorruptPage);
         }
-        samples.push(sample);
+        (count, last) = (count.saturating_add(1), Some(sample.at));
+        each(sample);
     }
-    Ok(samples)
+    Ok(state)
 }
 
 /// What deltas are taken from: the values last seen in the page. All begin at 0, so the first sample is written whole.

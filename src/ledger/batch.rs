@@ -11,7 +11,7 @@
 //! beyond 64 bits, a broken constraint), its commands are carried out one by one, so that only the one at fault fails.
 //! When the database undid it, it is tried again as a whole (`retry.rs`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +23,9 @@ use super::cut::cut;
 use super::ingest::{Sent, ingest};
 use super::lanes::{self, GateJob, Inbox, Job, Lanes, SliceJob, Taken};
 use super::lives::{Life, LifeAnswer};
+use super::recall::{Part, Recalled};
 use super::retry::{Attempts, Failed};
-use super::working_set::{Rules, WorkingSet};
+use super::working_set::{LeaseKey, Rules, WorkingSet};
 use super::{Answer, gate, lives};
 use crate::clock::Clock;
 use crate::domain::id::AccountId;
@@ -106,6 +107,8 @@ pub struct Engine {
     pub limits: BatchLimits,
     /// What is counted for operators.
     pub tally: Arc<super::tally::Tally>,
+    /// Leases as they were last written.
+    pub recall: Arc<super::recall::Recall>,
 }
 
 /// Starts the workers. They end when `stop` is cancelled and everything that was accepted is answered.
@@ -118,6 +121,8 @@ pub fn start(engine: &Engine, stop: &CancellationToken) -> (Lanes, Vec<tokio::ta
 async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
     let mut stopping = false;
     let mut taken = Taken::default();
+    // Whether its last samples met an account with free time left; not known is as if.
+    let mut free = true;
     loop {
         let waited = tokio::select! {
             biased;
@@ -145,7 +150,7 @@ async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
         engine.lives(std::mem::take(&mut taken.lives)).await;
         let slices = std::mem::take(&mut taken.slices);
         if !slices.is_empty() {
-            let free = engine.slices(slices).await;
+            engine.slices(slices, &mut free).await;
             inbox.join_slices(engine.store.is_shared() && !free);
         }
     }
@@ -207,7 +212,13 @@ impl Engine {
     }
 
     /// Saves what changed, commits, and hands the answers over; a batch that changed nothing is only let go.
-    pub(super) async fn finish<T>(&self, mut tx: Tx, set: &WorkingSet, answers: T) -> Result<T, Failed<T>> {
+    pub(super) async fn finish<T>(&self, tx: Tx, set: &WorkingSet, answers: T) -> Result<T, Failed<T>> {
+        let answers = self.commit(tx, set, answers).await?;
+        self.recall.forget(set.changes.known_leases().map(|(key, _)| key));
+        Ok(answers)
+    }
+
+    async fn commit<T>(&self, mut tx: Tx, set: &WorkingSet, answers: T) -> Result<T, Failed<T>> {
         if set.changes != Changes::default() {
             tx.save(&set.changes).await?;
             if let Err(error) = tx.commit().await {
@@ -292,19 +303,15 @@ impl Engine {
         self.finish(tx, &set, answers).await
     }
 
-    /// Answers whether there was free time left to draw on: for such accounts admissions wait.
-    async fn slices(&self, jobs: Vec<SliceJob>) -> bool {
-        let mut free = true;
+    /// `free`: whether there was free time left to draw on, the last time; then this time. Admissions wait for such accounts.
+    async fn slices(&self, jobs: Vec<SliceJob>, free: &mut bool) {
         let mut sent = Vec::new();
         let mut replies = Vec::new();
         for job in jobs {
             replies.push((job.command.len(), job.reply));
             sent.extend(job.command);
         }
-        let outcome = match self.in_time(self.take(&sent, &mut free)).await {
-            Err(error) if may_be_one(&error) => self.samples_apart(&sent).await,
-            outcome => outcome,
-        };
+        let outcome = self.take_parts(sent, free).await;
         let mut outcomes = outcome.map_err(told).map(Vec::into_iter);
         for (count, reply) in replies {
             let answer = match &mut outcomes {
@@ -314,13 +321,49 @@ impl Engine {
             // A caller that went away has its samples in the ledger all the same.
             drop(reply.send(answer));
         }
-        free
     }
 
-    async fn take(&self, sent: &[Sent], free: &mut bool) -> Result<Vec<SampleOutcome>, StoreError> {
+    /// Takes samples of leases that are recalled, and the others; outcomes are in the order given.
+    async fn take_parts(&self, sent: Vec<Sent>, free: &mut bool) -> Result<Vec<SampleOutcome>, StoreError> {
+        let mut outcomes = vec![SampleOutcome::Accepted; sent.len()];
+        let parts = if *free { vec![Part::whole(sent, None)] } else { self.recall.part(sent, self.clock.now()) };
+        let mut any_free = false;
+        *free = true;
+        for Part { places, sent, recalled } in parts {
+            let taken = match self.in_time(self.take(&sent, recalled, free)).await {
+                Err(error) if may_be_one(&error) => self.samples_apart(&sent).await?,
+                taken => taken?,
+            };
+            any_free |= *free;
+            for (place, outcome) in places.into_iter().zip(taken) {
+                if let Some(at) = outcomes.get_mut(place) {
+                    *at = outcome;
+                }
+            }
+        }
+        *free = any_free;
+        Ok(outcomes)
+    }
+
+    async fn take(
+        &self,
+        sent: &[Sent],
+        mut recalled: Option<BTreeMap<LeaseKey, Recalled>>,
+        free: &mut bool,
+    ) -> Result<Vec<SampleOutcome>, StoreError> {
         let mut attempts = Attempts::new();
         loop {
-            if let Some(outcomes) = attempts.after(Box::pin(self.try_samples(sent, free)).await).await {
+            let assumes = recalled.is_some();
+            let outcome = Box::pin(self.try_samples(sent, recalled.take(), free)).await;
+            if assumes {
+                self.recall.learn(outcome.is_ok());
+                self.tally.count_recall(outcome.is_ok());
+                if outcome.as_ref().is_err_and(Failed::is_undone) {
+                    // Nobody has to be waited for: what was assumed is read now.
+                    continue;
+                }
+            }
+            if let Some(outcomes) = attempts.after(outcome).await {
                 return outcomes;
             }
         }
@@ -329,12 +372,21 @@ impl Engine {
     async fn try_samples(
         &self,
         sent: &[Sent],
+        recalled: Option<BTreeMap<LeaseKey, Recalled>>,
         free: &mut bool,
     ) -> Result<Vec<SampleOutcome>, Failed<Vec<SampleOutcome>>> {
         let (mut tx, mut set) = self.begin(Lane::Meter).await?;
-        let outcomes = ingest(&mut tx, &mut set, sent).await?;
-        *free = set.grants.values().flatten().any(|grant| grant.left_ms() > 0);
-        self.finish(tx, &set, outcomes).await
+        let outcomes = ingest(&mut tx, &mut set, sent, recalled).await?;
+        *free = set.has_free_time();
+        // Free time is drawn in one order over all leases of an account: they are read together.
+        let keeps = !*free && tx.is_shared() && set.changes.known_leases().next().is_some();
+        let Some(written_by) = (if keeps { tx.writes_as().await? } else { None }) else {
+            return self.finish(tx, &set, outcomes).await;
+        };
+        let outcomes = self.commit(tx, &set, outcomes).await?;
+        let known = set.changes.known_leases();
+        self.recall.keep(known.map(|(key, lease)| (key.clone(), (Arc::clone(lease), written_by))));
+        Ok(outcomes)
     }
 
     /// Takes samples by halves, so that the one whose sum does not fit is the only one that is rejected.
@@ -342,7 +394,7 @@ impl Engine {
         let mut outcomes = Vec::with_capacity(sent.len());
         let mut waiting = vec![sent];
         while let Some(part) = waiting.pop() {
-            match self.in_time(self.take(part, &mut false)).await {
+            match self.in_time(self.take(part, None, &mut false)).await {
                 Ok(outcome) => outcomes.extend(outcome),
                 Err(error) if !may_be_one(&error) => return Err(error),
                 Err(_) if part.len() > 1 => {

@@ -9,20 +9,35 @@ use super::apply::Fault;
 use super::command::SampleOutcome;
 use super::evidence;
 use super::load::{self, Loaded};
+use super::recall::Recalled;
 use super::working_set::{LeaseKey, SandboxKey, WorkingSet};
 use crate::domain::id::{AccountId, HostId, LeaseId, SandboxId};
 use crate::domain::sample::{Reading, RejectCode, Sample, Seen};
 use crate::domain::time::{Span, Timestamp};
-use crate::store::Tx;
+use crate::store::{StoreError, Tx};
 
 /// A sample and the host whose token sent it.
 pub type Sent = (Option<HostId>, Sample);
 
 /// Loads and takes samples. Answers one outcome each, in the order given.
-pub async fn ingest(tx: &mut Tx, set: &mut WorkingSet, sent: &[Sent]) -> Loaded<Vec<SampleOutcome>> {
-    let accounts: BTreeSet<AccountId> = sent.iter().map(|(_, sample)| sample.account.clone()).collect();
+///
+/// Leases that are recalled are assumed, and the others of the batch must be none; [`StoreError::Again`] where a sample
+/// is not simply accepted then, for what it was judged by may have changed.
+pub(super) async fn ingest(
+    tx: &mut Tx,
+    set: &mut WorkingSet,
+    sent: &[Sent],
+    recalled: Option<BTreeMap<LeaseKey, Recalled>>,
+) -> Loaded<Vec<SampleOutcome>> {
+    let mut accounts: BTreeSet<AccountId> = BTreeSet::new();
+    for (_, sample) in sent {
+        if !accounts.contains(&sample.account) {
+            accounts.insert(sample.account.clone());
+        }
+    }
     let running: BTreeSet<LeaseKey> = sent.iter().filter_map(|(_, sample)| lease_of(sample)).collect();
-    load::samples(tx, set, &accounts, &running).await?;
+    let assumes = recalled.is_some();
+    load::samples(tx, set, &accounts, &running, recalled).await?;
     load_sandboxes(tx, set, sent).await?;
     load_corrections(tx, set, sent, &running).await?;
 
@@ -40,10 +55,14 @@ pub async fn ingest(tx: &mut Tx, set: &mut WorkingSet, sent: &[Sent]) -> Loaded<
             *place = outcome;
         }
     }
+    if assumes && outcomes.iter().any(|outcome| !matches!(outcome, SampleOutcome::Accepted)) {
+        return Err(StoreError::Again("a sample of a lease that is assumed is not accepted".to_owned()));
+    }
     Ok(outcomes)
 }
 
-fn lease_of(sample: &Sample) -> Option<LeaseKey> {
+/// The lease that a sample is of; `None`: at rest.
+pub(super) fn lease_of(sample: &Sample) -> Option<LeaseKey> {
     match &sample.seen {
         Seen::Running(lease, _) => Some((sample.account.clone(), lease.clone())),
         Seen::AtRest(_) => None,

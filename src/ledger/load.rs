@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::command::{AdmitRequest, DeleteSandbox, EndLease, ExtendLease, PutSandbox};
+use super::recall::Recalled;
 use super::working_set::{KeyKey, LeaseKey, SandboxKey, WorkingSet};
 use crate::domain::free_hours::Grant;
 use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
@@ -372,17 +373,25 @@ pub(super) fn check_held(
 }
 
 /// Locks and holds what a batch of samples posts to, and loads it: accounts with free time left are locked, for their
-/// usage draws on it. A sample never gives free time back, so one that is used up is left alone.
+/// usage draws on it. A sample never gives free time back, so one that is used up is left alone. Leases that are recalled
+/// are not locked but assumed.
 pub(super) async fn samples(
     tx: &mut Tx,
     set: &mut WorkingSet,
     accounts: &BTreeSet<AccountId>,
     running: &BTreeSet<LeaseKey>,
+    recalled: Option<BTreeMap<LeaseKey, Recalled>>,
 ) -> Loaded<()> {
     let has_left = |grant: &Grant| grant.left_ms() > 0;
     let mut locked = BTreeSet::new();
     hold_accounts(tx, set, accounts, &mut locked, accounts, has_left).await?;
-    set.take_locked(tx.lock_leases(running).await?);
+    match recalled {
+        Some(recalled) => {
+            tx.assume(recalled.iter().map(|(key, (_, written_by))| (key.clone(), *written_by)).collect());
+            set.take_assumed(recalled.into_iter().map(|(key, (lease, _))| (key, lease)).collect());
+        }
+        None => set.take_locked(tx.lock_leases(running).await?),
+    }
     tell_time(tx, set).await?;
     load_terms(tx, set, accounts).await?;
     check_held(tx, set, &locked, accounts, has_left)

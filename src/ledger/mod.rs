@@ -26,6 +26,7 @@ pub mod parts;
 pub mod post;
 pub mod proof;
 pub mod queries;
+mod recall;
 mod retry;
 pub mod tally;
 pub mod verify;
@@ -89,7 +90,8 @@ impl Ledger {
     /// Starts the ledger's workers on a store whose schema is up to date. Needs a tokio runtime.
     #[must_use]
     pub fn start(store: Store, clock: Clock, rules: Rules, limits: BatchLimits) -> Self {
-        let engine = Engine { store, clock, rules: Arc::new(rules), limits, tally: Arc::default() };
+        let engine =
+            Engine { store, clock, rules: Arc::new(rules), limits, tally: Arc::default(), recall: Arc::default() };
         let stop = CancellationToken::new();
         let (lanes, mut workers) = batch::start(&engine, &stop);
         let (callers, worker) = callers::start(engine.store.clone(), limits.queue_max, stop.clone());

@@ -198,13 +198,17 @@ impl WorkingSet {
 
     /// Counts how what a lease holds has changed from `before` to `after`.
     pub fn post_hold(&mut self, before: Option<&Lease>, after: &Lease) -> Result<(), Overflow> {
+        // The common case, a sample in order of a running lease, needs only the days that it moved over.
+        if let Some(before) = before.filter(|before| moved_on(before, after)) {
+            let metered = Span { start: before.metered_until(), end: after.metered_until() };
+            for (day, part) in metered.by_day() {
+                let reserved = Usage::ZERO.minus(after.shape.worst_case(part)?)?;
+                self.count(&after.account, &after.key, day, DayTotals { used: Usage::ZERO, reserved })?;
+            }
+            return Ok(());
+        }
         let prices = self.prices(&after.account);
         let change: BTreeMap<Day, Usage> = match before {
-            // The common case, a sample in order of a running lease, needs only the days that it moved over.
-            Some(before) if moved_on(before, after) => {
-                let metered = Span { start: before.metered_until(), end: after.metered_until() };
-                negated(after.shape.worst_case_by_day(metered)?)?
-            }
             Some(before) => {
                 let mut change = after.hold(&prices)?;
                 for (day, usage) in before.hold(&prices)? {
@@ -233,8 +237,4 @@ fn moved_on(before: &Lease, after: &Lease) -> bool {
 /// Whether a lease's hold is just the worst case of its unmetered time: no end was told, and it is not settled.
 fn holds_plainly(lease: &Lease) -> bool {
     lease.end.is_none() && lease.settled_at.is_none()
-}
-
-fn negated(days: BTreeMap<Day, Usage>) -> Result<BTreeMap<Day, Usage>, Overflow> {
-    days.into_iter().map(|(day, usage)| Ok((day, Usage::ZERO.minus(usage)?))).collect()
 }

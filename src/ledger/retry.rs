@@ -51,6 +51,13 @@ impl<T> Failed<T> {
     }
 }
 
+impl<T> Failed<T> {
+    /// Whether the batch was undone and may be carried out again at once.
+    pub(super) fn is_undone(&self) -> bool {
+        matches!(self.error, StoreError::Again(_))
+    }
+}
+
 impl<T> Failed<Answer<T>> {
     /// Of a command that is carried out alone: a constraint was broken because somebody else made the same just before
     /// (what has no row yet can't be locked), so it is looked at again.

@@ -16,6 +16,10 @@ pub struct Tally {
     pub batches: AtomicU64,
     /// Leases admitted.
     pub admitted: AtomicU64,
+    /// Batches of samples that assumed their leases to be as this engine left them, and were right.
+    pub recalled: AtomicU64,
+    /// Those that were not, and read them.
+    pub recalled_in_vain: AtomicU64,
     /// Requests that the gate refused.
     pub refused: AtomicU64,
     /// Net cost that corrections added: late samples are billed, and counted here.
@@ -69,6 +73,12 @@ impl Tally {
         self.verified_accounts.fetch_add(verified.accounts, Ordering::Relaxed);
         self.verified_differences.fetch_add(verified.differences, Ordering::Relaxed);
         self.verified_at_seconds.store(now.ms().div_euclid(1_000), Ordering::Relaxed);
+    }
+
+    /// Counts a batch of samples that assumed its leases.
+    pub fn count_recall(&self, was_so: bool) {
+        let counter = if was_so { &self.recalled } else { &self.recalled_in_vain };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a committed batch.

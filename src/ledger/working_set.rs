@@ -77,7 +77,7 @@ pub struct WorkingSet {
     pub unbilled: BTreeMap<AccountId, BTreeMap<Day, Usage>>,
     /// Leases, some of them only to look at.
     pub leases: BTreeMap<LeaseKey, Arc<Lease>>,
-    /// Leases that this batch has locked: only these may it change.
+    /// Leases that this batch has locked (or assumed): only these may it change.
     pub locked: BTreeSet<LeaseKey>,
     /// Which of the loaded leases are of a sandbox.
     pub of_sandbox: BTreeMap<SandboxKey, BTreeSet<LeaseId>>,
@@ -173,6 +173,18 @@ impl WorkingSet {
                 self.leases.insert(key, Arc::new(lease));
             }
         }
+    }
+
+    /// Takes in leases that are not locked but assumed, to be metered like those that are. Whose they are besides matters
+    /// to nothing that may be done to them.
+    pub(super) fn take_assumed(&mut self, leases: BTreeMap<LeaseKey, Arc<Lease>>) {
+        self.locked.extend(leases.keys().cloned());
+        self.leases.extend(leases);
+    }
+
+    /// Whether an account of the batch has free time left to draw on.
+    pub(super) fn has_free_time(&self) -> bool {
+        self.grants.values().flatten().any(|grant| grant.left_ms() > 0)
     }
 
     /// Takes in leases to look at; one that is there already stays as this batch has it.

@@ -180,3 +180,10 @@ pub struct Changes {
     /// How many of them are kept, an account.
     pub rejected_kept: i64,
 }
+
+impl Changes {
+    /// Leases that were there before, as they are now.
+    pub fn known_leases(&self) -> impl Iterator<Item = (&(AccountId, LeaseId), &Arc<Lease>)> {
+        self.leases_metered.iter().chain(&self.leases_changed)
+    }
+}

@@ -24,6 +24,7 @@ mod hosts;
 mod pools;
 mod queries;
 mod row;
+mod system_columns;
 mod words;
 
 pub(super) use row::Row;

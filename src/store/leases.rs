@@ -33,7 +33,7 @@ pub(super) use lease_columns;
 static LOCK: Statement = Statement::new(
     "lock leases",
     concat!(
-        "SELECT {now}, ",
+        "SELECT {now}, {row_id l}, ",
         lease_columns!(),
         " FROM {rows account_id text, lease_id text}
         {each_lock leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id} ORDER BY r.ord"
@@ -230,9 +230,14 @@ pub(super) fn meeting_rows<'a>(
 }
 
 impl Tx {
-    /// Locks leases and loads them as they are then.
+    /// Locks leases and loads them as they are then; knows from now on where they lie.
     pub async fn lock_leases(&mut self, ids: &BTreeSet<(AccountId, LeaseId)>) -> Answer<Vec<Lease>> {
-        self.lock(&LOCK, &lease_rows(ids), lease).await
+        let found = self.lock(&LOCK, &lease_rows(ids), |row| Ok((row.row_id()?, lease(row)?))).await?;
+        let found = found.into_iter().map(|(row_id, lease)| {
+            self.row_ids.insert((lease.account.clone(), lease.id.clone()), row_id);
+            lease
+        });
+        Ok(found.collect())
     }
 
     /// Leases by id.

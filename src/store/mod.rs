@@ -62,11 +62,13 @@
 //! Limits: a SQLite database in memory has one connection in all, so a snapshot waits for the batch that is under
 //! way; don't hold both at once.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
+use crate::domain::id::{AccountId, LeaseId};
 use crate::domain::time::{Month, Timestamp};
 
 mod archive;
@@ -107,9 +109,10 @@ pub mod changes;
 pub mod shapes;
 
 pub use error::StoreError;
+pub use rows::WrittenBy;
 
 use dialect::{Backend, Connection, Row};
-use rows::{Rows, Value};
+use rows::{RowId, Rows, Value};
 use statement::Statement;
 
 /// How much longer than the server's own limits an answer is awaited, in milliseconds.
@@ -186,7 +189,7 @@ impl Store {
     /// Begins a batch that writes.
     pub async fn begin(&self, lane: Lane) -> Answer<Tx> {
         let connection = within(self.wait, self.backend.begin(lane)).await?;
-        Ok(Tx { connection, wait: self.wait, locked_at: None })
+        Ok(Tx::by(connection, self.wait))
     }
 
     /// Begins a [`Lane::Decision`] that will be asked for at once, while nobody waits for it.
@@ -197,7 +200,7 @@ impl Store {
     /// Begins a consistent snapshot to read from; it never waits for a lock.
     pub async fn read(&self) -> Answer<Tx> {
         let connection = within(self.wait, self.backend.read()).await?;
-        Ok(Tx { connection, wait: self.wait, locked_at: None })
+        Ok(Tx::by(connection, self.wait))
     }
 
     /// All rows of one statement, outside of any transaction: it sees what is committed when it begins.
@@ -220,7 +223,7 @@ impl Store {
         let Some(reports) = &self.reports else { return self.read().await };
         let backend = reports.backend.get_or_try_init(|| Backend::open(&reports.url, reports.options)).await?;
         let connection = within(self.wait, backend.read()).await?;
-        Ok(Tx { connection, wait: self.wait, locked_at: None })
+        Ok(Tx::by(connection, self.wait))
     }
 
     /// Closes all connections, after those that are in use are given back.
@@ -294,6 +297,10 @@ pub struct Tx {
     wait: Duration,
     /// The server's clock when the last lock was got.
     locked_at: Option<Timestamp>,
+    /// Where leases lie that are locked and not yet written.
+    row_ids: HashMap<(AccountId, LeaseId), RowId>,
+    /// Leases that are not locked but assumed to be as these transactions left them.
+    assumed: BTreeMap<(AccountId, LeaseId), WrittenBy>,
 }
 
 /// What the database answers in time.
@@ -309,9 +316,27 @@ static OPEN_MONTH_SHARED: Statement = Statement::new(
     "SELECT w.open_month, e.from_month FROM watermark w CROSS JOIN evidence_watermark e
     WHERE w.id = 1 AND e.id = 1 {lock_share}",
 );
-static STATEMENTS: &[&Statement] = &[&OPEN_MONTH, &OPEN_MONTH_SHARED];
+static TRANSACTION: Statement = Statement::new("transaction", "SELECT {transaction}");
+static STATEMENTS: &[&Statement] = &[&OPEN_MONTH, &OPEN_MONTH_SHARED, &TRANSACTION];
 
 impl Tx {
+    fn by(connection: Connection, wait: Duration) -> Self {
+        Self { connection, wait, locked_at: None, row_ids: HashMap::new(), assumed: BTreeMap::new() }
+    }
+
+    /// Takes leases to be as these transactions left them, without a lock. They are locked when they are saved; where one
+    /// is not so any more, [`Tx::save`] answers [`StoreError::Again`]. Only what samples change of them can be saved.
+    pub fn assume(&mut self, leases: BTreeMap<(AccountId, LeaseId), WrittenBy>) {
+        self.assumed = leases;
+    }
+
+    /// By whom, once it is committed, the rows that this batch saves will have been written. `None` on SQLite.
+    pub async fn writes_as(&mut self) -> Answer<Option<WrittenBy>> {
+        let mut row = known_row(self.fetch(&TRANSACTION, &[]).await?)?;
+        let number = row.opt_int()?.map(|number| u32::try_from(number).map(WrittenBy));
+        number.transpose().map_err(|_| StoreError::corrupt("the number of a transaction"))
+    }
+
     /// Makes it so; only then may anybody be answered.
     pub async fn commit(self) -> Answer<()> {
         let late = |_| Err(StoreError::Unknown("the database does not answer a commit in time".to_owned()));
@@ -415,9 +440,9 @@ impl Tx {
     }
 }
 
-/// The one row of a watermark.
+/// The one row that has to be there.
 fn known_row(rows: Vec<Row>) -> Answer<Row> {
-    rows.into_iter().next().ok_or_else(|| StoreError::corrupt("no watermark"))
+    rows.into_iter().next().ok_or_else(|| StoreError::corrupt("a row is not there"))
 }
 
 /// Reads every row with the same reader.

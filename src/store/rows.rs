@@ -23,6 +23,15 @@ impl<'a> Value<'a> {
     }
 }
 
+/// Where the database has a row: as good as its key while the row is locked, and found without a search. SQLite's `rowid`;
+/// PostgreSQL's `ctid`, the block before the lower 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RowId(pub(super) i64);
+
+/// The transaction that wrote a row: PostgreSQL's `xmin`. A row that has it is as that transaction left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenBy(pub(super) u32);
+
 /// One column of the rows.
 #[derive(Clone, Debug)]
 pub(super) enum Values<'a> {
@@ -32,6 +41,10 @@ pub(super) enum Values<'a> {
     Int(Vec<Option<i64>>),
     /// Bytes.
     Bytes(Vec<Option<&'a [u8]>>),
+    /// Where rows lie.
+    RowId(Vec<RowId>),
+    /// Who wrote them.
+    Xid(Vec<WrittenBy>),
 }
 
 /// Values of one group in [`Rows::to_json`]. SQLite walks to a value past all that stand before it in its array: in a row
@@ -146,6 +159,22 @@ impl<'a> Rows<'a> {
         self.opt_bytes(Some(bytes))
     }
 
+    /// Writes where a row lies.
+    pub(super) fn row_id(&mut self, row_id: RowId) -> &mut Self {
+        if let Some(Values::RowId(values)) = self.column(|| Values::RowId(Vec::new())) {
+            values.push(row_id);
+        }
+        self
+    }
+
+    /// Writes who wrote a row.
+    pub(super) fn written_by(&mut self, written_by: WrittenBy) -> &mut Self {
+        if let Some(Values::Xid(values)) = self.column(|| Values::Xid(Vec::new())) {
+            values.push(written_by);
+        }
+        self
+    }
+
     /// The rows as JSON: an array of rows, each an array of groups of [`GROUP`] values; bytes as hexadecimal text.
     pub(super) fn to_json(&self) -> String {
         // About ten characters a value.
@@ -178,6 +207,14 @@ impl Values<'_> {
             },
             Self::Int(values) => match values.get(row).copied().flatten() {
                 Some(int) => drop(write!(json, "{int}")), // A string takes all that is written to it.
+                None => json.push_str("null"),
+            },
+            Self::RowId(values) => match values.get(row) {
+                Some(RowId(at)) => drop(write!(json, "{at}")),
+                None => json.push_str("null"),
+            },
+            Self::Xid(values) => match values.get(row) {
+                Some(WrittenBy(by)) => drop(write!(json, "{by}")),
                 None => json.push_str("null"),
             },
             Self::Bytes(values) => match values.get(row).copied().flatten() {

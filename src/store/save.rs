@@ -11,6 +11,7 @@ use crate::domain::units::MebiBytes;
 use super::bundle::Bundle;
 use super::changes::Changes;
 use super::leases::{kind_text, reason_text};
+use super::read::known;
 use super::statement::Statement;
 use super::{Answer, Rows, StoreError, Tx, sandboxes};
 
@@ -34,9 +35,17 @@ macro_rules! lived {
 static METER_LEASES: Statement = Statement::new(
     "meter leases",
     concat!(
-        "UPDATE leases AS l SET {set_r} FROM {rows account_id text, lease_id text | ",
+        "UPDATE leases AS l SET {set_r} FROM {rows row_id row_id, account_id text, lease_id text | ",
         metered!(),
-        "} {found leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id}"
+        "} {at leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id}"
+    ),
+);
+static METER_ASSUMED: Statement = Statement::new(
+    "meter assumed leases",
+    concat!(
+        "UPDATE leases AS l SET {set_r} FROM {rows written_by xid, account_id text, lease_id text | ",
+        metered!(),
+        "} {unchanged leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id}"
     ),
 );
 static CHANGE_LEASES: Statement = Statement::new(
@@ -85,7 +94,7 @@ static ADD_REFUSALS: Statement = Statement::new(
         lease_id text, code text} WHERE true",
 );
 pub(super) static STATEMENTS: &[&Statement] =
-    &[&METER_LEASES, &CHANGE_LEASES, &ADD_GRANTED, &ADD_LEASES, &ADD_EXTENSIONS, &ADD_REFUSALS];
+    &[&METER_LEASES, &METER_ASSUMED, &CHANGE_LEASES, &ADD_GRANTED, &ADD_LEASES, &ADD_EXTENSIONS, &ADD_REFUSALS];
 
 impl Tx {
     /// Saves what a batch changed; statements without rows are left out. Known leases are written before new ones, so
@@ -114,17 +123,42 @@ impl Tx {
     }
 
     async fn save_known_leases(&mut self, changes: &Changes) -> Answer<()> {
-        let metered = Rows::try_of(changes.leases_metered.values(), |rows, lease| {
+        if !self.assumed.is_empty() {
+            return self.save_assumed_leases(changes).await;
+        }
+        // A row that is written lies elsewhere afterwards.
+        let metered = changes.leases_metered.iter().map(|(key, lease)| (self.row_ids.remove(key), lease));
+        let (placed, searched): (Vec<_>, Vec<_>) = metered.partition(|(row_id, _)| row_id.is_some());
+        let placed = Rows::try_of(placed, |rows, (row_id, lease)| {
+            rows.row_id(known(row_id, "where a lease lies")?);
             rows.text(lease.account.as_str()).text(lease.id.as_str());
             write_metered(rows, lease)
         })?;
-        self.write_known(&METER_LEASES, &metered).await?;
-        let known = Rows::try_of(changes.leases_changed.values(), |rows, lease| {
+        self.write_known(&METER_LEASES, &placed).await?;
+        let searched = searched.into_iter().map(|(_, lease)| lease);
+        let changed = Rows::try_of(searched.chain(changes.leases_changed.values()), |rows, lease| {
             rows.text(lease.account.as_str()).text(lease.id.as_str());
             write_lived(rows, lease);
             write_metered(rows, lease)
         })?;
-        self.write_known(&CHANGE_LEASES, &known).await
+        self.write_known(&CHANGE_LEASES, &changed).await
+    }
+
+    /// Leases that were assumed, of which only what samples change may have changed.
+    async fn save_assumed_leases(&mut self, changes: &Changes) -> Answer<()> {
+        let again = |why: &str| Err(StoreError::Again(why.to_owned()));
+        if !changes.leases_changed.is_empty()
+            || changes.leases_metered.keys().any(|key| !self.assumed.contains_key(key))
+        {
+            return again("a lease is not only metered, or not assumed");
+        }
+        let rows = Rows::try_of(&changes.leases_metered, |rows, (key, lease)| {
+            rows.written_by(known(self.assumed.get(key).copied(), "who wrote a lease")?);
+            rows.text(lease.account.as_str()).text(lease.id.as_str());
+            write_metered(rows, lease)
+        })?;
+        let written = self.write(&METER_ASSUMED, &rows).await?;
+        if u64::try_from(rows.count()) == Ok(written) { Ok(()) } else { again("a lease is not what it was") }
     }
 
     /// New leases, and of sandboxes those that begin with them.

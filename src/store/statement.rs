@@ -14,6 +14,10 @@
 //! | `{maybe keys k: condition}` | joins to every row of `r` the one row of a table that matches, or NULLs |
 //! | `{now}` | the server's clock in milliseconds, read after the row was locked; NULL where there is none |
 //! | `{found leases t: condition}` | the end of an `UPDATE leases AS t ... FROM {rows ...}` |
+//! | `{row_id l}` | where the database has the row that `each` found; it stays there while the row is locked |
+//! | `{at leases t: condition}` | as `found`, by where the row lies: the row source's column `row_id` |
+//! | `{unchanged leases t: condition}` | as `found`, of rows that still are as the transaction in the row source's column `written_by` left them; elsewhere than on a server that is all |
+//! | `{transaction}` | who writes now: what others find as `written_by` of what this transaction writes; NULL where there is none |
 //! | `{lock_share}` | holds the row against change, shared with others |
 //! | `{int 1}`, `{text 2}`, `{bytes 3}` | values given beside the rows, by their place |
 //!
@@ -37,6 +41,14 @@ pub(super) trait Words: Sync {
     fn maybe(matching: &Matching<'_>) -> String;
     /// The end of an update from `r`.
     fn found(matching: &Matching<'_>) -> String;
+    /// Where a row that `each` joined lies.
+    fn row_id(alias: &str) -> String;
+    /// The end of an update from `r`, by where the rows lie.
+    fn at(matching: &Matching<'_>) -> String;
+    /// The end of an update from `r`, of rows that are as they were left.
+    fn unchanged(matching: &Matching<'_>) -> String;
+    /// The transaction that is under way.
+    fn transaction() -> &'static str;
     /// A shared lock at the end of a query.
     fn lock_share() -> &'static str;
     /// The server's clock in milliseconds.
@@ -89,6 +101,10 @@ pub(super) enum Kind {
     Int,
     /// Bytes.
     Bytes,
+    /// Where a row lies.
+    RowId,
+    /// The transaction that wrote it.
+    Xid,
 }
 
 impl Kind {
@@ -97,6 +113,8 @@ impl Kind {
             "text" => Some(Self::Text),
             "int" => Some(Self::Int),
             "bytes" => Some(Self::Bytes),
+            "row_id" => Some(Self::RowId),
+            "xid" => Some(Self::Xid),
             _ => None,
         }
     }
@@ -239,6 +257,10 @@ impl Expansion<'_> {
             "maybe" => W::maybe(&self.matching::<W>(rest)),
             "now" => W::now().to_owned(),
             "found" => W::found(&self.matching::<W>(rest)),
+            "row_id" => W::row_id(rest),
+            "at" => W::at(&self.matching::<W>(rest)),
+            "transaction" => W::transaction().to_owned(),
+            "unchanged" => W::unchanged(&self.matching::<W>(rest)),
             "lock_share" => W::lock_share().to_owned(),
             // A word that is not known stays as it is, and the test that prepares every statement finds it.
             _ => self.parameter::<W>(word, rest).unwrap_or_else(|| format!("{{{inside}}}")),

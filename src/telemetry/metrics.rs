@@ -37,6 +37,8 @@ pub struct LedgerCounts {
     pub admitted: u64,
     /// Requests that the gate refused.
     pub refused: u64,
+    /// Batches of samples that assumed their leases to be as they were left: rightly, and in vain.
+    pub recalls: [(&'static str, u64); 2],
     /// Net cost that late samples added, in microdollars: billed, but beyond what was held for it.
     pub late_micros: i64,
     /// Accounts that the daily job has computed again from their evidence.
@@ -59,6 +61,7 @@ struct LedgerMetrics {
     batches: IntCounter,
     admitted: IntCounter,
     refused: IntCounter,
+    recalls: IntCounterVec,
     late_micros: IntGauge,
     verified_accounts: IntCounter,
     verified_differences: IntCounter,
@@ -74,6 +77,11 @@ impl LedgerMetrics {
             batches: IntCounter::new("runtab_ledger_batches_total", "Batches committed.")?,
             admitted: IntCounter::new("runtab_ledger_leases_total", "Leases admitted.")?,
             refused: IntCounter::new("runtab_ledger_refusals_total", "Requests that the gate refused.")?,
+            recalls: counters(
+                "runtab_ledger_recalls_total",
+                "Batches of samples that did not read their leases, by whether they were as remembered.",
+                &["outcome"],
+            )?,
             late_micros: IntGauge::new("runtab_late_micros", "Net cost that late samples added, in microdollars.")?,
             verified_accounts: IntCounter::new("runtab_verify_accounts_total", "Accounts computed from evidence.")?,
             verified_differences: IntCounter::new("runtab_verify_differences_total", "Figures that differ from it.")?,
@@ -102,6 +110,10 @@ impl LedgerMetrics {
             (&self.verified_accounts, counts.verified_accounts),
             (&self.verified_differences, counts.verified_differences),
         ] {
+            counter.inc_by(count.saturating_sub(counter.get()));
+        }
+        for (outcome, count) in counts.recalls.into_iter().filter(|(outcome, _)| !outcome.is_empty()) {
+            let counter = self.recalls.with_label_values(&[outcome]);
             counter.inc_by(count.saturating_sub(counter.get()));
         }
         self.late_micros.set(counts.late_micros);
@@ -162,6 +174,7 @@ impl Metrics {
         for counter in counters.into_iter().chain([&ledger.verified_accounts, &ledger.verified_differences]) {
             self.register(counter.clone())?;
         }
+        self.register(ledger.recalls.clone())?;
         self.register(ledger.verified_at_seconds.clone())?;
         self.register(ledger.late_micros.clone())?;
         self.register(ledger.repriced_micros.clone())?;

@@ -50,6 +50,10 @@ fn counts(state: &Shared) -> LedgerCounts {
         batches: tally.batches.load(Ordering::Relaxed),
         admitted: tally.admitted.load(Ordering::Relaxed),
         refused: tally.refused.load(Ordering::Relaxed),
+        recalls: [
+            ("right", tally.recalled.load(Ordering::Relaxed)),
+            ("in_vain", tally.recalled_in_vain.load(Ordering::Relaxed)),
+        ],
         late_micros: tally.late.micros(),
         repriced_micros: tally.repriced.micros(),
         stale_leases: tally.stale.load(Ordering::Relaxed),

@@ -4,7 +4,7 @@ use sqlx::Database;
 use sqlx::query::Query;
 
 use super::super::bundle::Bundle;
-use super::super::rows::{Rows, Value, Values};
+use super::super::rows::{RowId, Rows, Value, Values, WrittenBy};
 use super::super::statement::{Column, Expanded, Kind};
 use super::words::Postgres;
 
@@ -70,6 +70,8 @@ fn bind_rows<'q>(mut query: PostgresQuery<'q>, rows: &Rows<'_>) -> PostgresQuery
             Values::Text(values) => query.bind(values.as_slice()),
             Values::Int(values) => query.bind(values.as_slice()),
             Values::Bytes(values) => query.bind(values.as_slice()),
+            Values::RowId(values) => query.bind(values.as_slice()),
+            Values::Xid(values) => query.bind(values.as_slice()),
         };
     }
     query
@@ -82,6 +84,8 @@ fn bind_none<'q>(mut query: PostgresQuery<'q>, columns: &[Column<'_>]) -> Postgr
             Kind::Text => query.bind(Vec::<&str>::new()),
             Kind::Int => query.bind(Vec::<i64>::new()),
             Kind::Bytes => query.bind(Vec::<&[u8]>::new()),
+            Kind::RowId => query.bind(Vec::<RowId>::new()),
+            Kind::Xid => query.bind(Vec::<WrittenBy>::new()),
         };
     }
     query

@@ -5,6 +5,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Row as _, Sqlite, Type, ValueRef as _};
 
 use super::super::error::StoreError;
+use super::super::rows::RowId;
 use super::failed;
 
 /// A row of either back end.
@@ -115,11 +116,7 @@ impl Row {
         self.place = place.saturating_add(1);
         match &self.values {
             Values::Sqlite(row) => row.try_get(place).map_err(|error| failed(&error)),
-            Values::Postgres(row) => {
-                let value = row.try_get_raw(place).map_err(|error| failed(&error))?;
-                let bytes = if value.is_null() { None } else { Some(value.as_bytes().map_err(|_| wrong(place))?) };
-                T::read(bytes).ok_or_else(|| wrong(place))
-            }
+            Values::Postgres(row) => T::read(sent(row, place)?).ok_or_else(|| wrong(place)),
             Values::Record(record) => T::read(record.get(place)?).ok_or_else(|| wrong(place)),
         }
     }
@@ -168,10 +165,28 @@ impl Row {
         self.next()
     }
 
+    /// The next value, where a row lies.
+    pub(in super::super) fn row_id(&mut self) -> Result<RowId, StoreError> {
+        let place = self.place;
+        let bytes = match &self.values {
+            Values::Sqlite(_) => return self.int().map(RowId),
+            Values::Postgres(row) => sent(row, place)?,
+            Values::Record(record) => record.get(place)?,
+        };
+        self.place = place.saturating_add(1);
+        bytes.and_then(RowId::of_tid).ok_or_else(|| wrong(place))
+    }
+
     /// The next value, bytes.
     pub(in super::super) fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
         self.next()
     }
+}
+
+/// A column's bytes as PostgreSQL sent them; `None`: NULL.
+fn sent(row: &PgRow, place: usize) -> Result<Option<&[u8]>, StoreError> {
+    let value = row.try_get_raw(place).map_err(|error| failed(&error))?;
+    if value.is_null() { Ok(None) } else { value.as_bytes().map(Some).map_err(|_| wrong(place)) }
 }
 
 fn wrong(place: usize) -> StoreError {

@@ -24,7 +24,7 @@ impl Words for Sqlite {
                 (place.checked_div(GROUP).unwrap_or_default(), place.checked_rem(GROUP).unwrap_or_default());
             let value = format!("given.cells ->> '$[{group}][{place}]'");
             match column.kind {
-                Kind::Text | Kind::Int => format!("{value} AS {}", column.name),
+                Kind::Text | Kind::Int | Kind::RowId | Kind::Xid => format!("{value} AS {}", column.name),
                 Kind::Bytes => format!("unhex({value}) AS {}", column.name),
             }
         });
@@ -54,6 +54,22 @@ impl Words for Sqlite {
 
     fn found(matching: &Matching<'_>) -> String {
         format!("WHERE {}", matching.condition)
+    }
+
+    fn row_id(alias: &str) -> String {
+        format!("{alias}.rowid")
+    }
+
+    fn at(matching: &Matching<'_>) -> String {
+        format!("WHERE {}.rowid = r.row_id AND ({}) IS TRUE", matching.alias, matching.condition)
+    }
+
+    fn unchanged(matching: &Matching<'_>) -> String {
+        Self::found(matching)
+    }
+
+    fn transaction() -> &'static str {
+        "NULL"
     }
 
     fn lock_share() -> &'static str {
@@ -101,7 +117,8 @@ impl Words for Postgres {
         };
         // OFFSET 0 keeps the planner from merging the sub-select into the query and turning the join around.
         format!(
-            "CROSS JOIN LATERAL (SELECT {alias}.* FROM {table} AS {alias} WHERE {condition} OFFSET 0{lock}) AS {alias}"
+            "CROSS JOIN LATERAL (SELECT {alias}.ctid AS row_id, {alias}.* FROM {table} AS {alias} WHERE {condition} \
+             OFFSET 0{lock}) AS {alias}"
         )
     }
 
@@ -118,6 +135,29 @@ impl Words for Postgres {
             "CROSS JOIN LATERAL (SELECT {alias}.ctid AS place FROM {table} AS {alias} WHERE {condition} OFFSET 0) \
              AS found WHERE {alias}.ctid = found.place"
         )
+    }
+
+    fn row_id(alias: &str) -> String {
+        format!("{alias}.row_id")
+    }
+
+    fn at(matching: &Matching<'_>) -> String {
+        // IS TRUE keeps the planner from going by an index of the condition.
+        format!("WHERE {}.ctid = r.row_id AND ({}) IS TRUE", matching.alias, matching.condition)
+    }
+
+    fn unchanged(matching: &Matching<'_>) -> String {
+        let Matching { table, alias, index, condition } = matching;
+        // By the key, and not by where it was left: only who comes by an index clears a page of dead versions, and so keeps
+        // room in it for the next. Asked twice: when a row is found, and when it is got from who wrote it meanwhile.
+        let unchanged = format!("{alias}.xmin = r.written_by");
+        let condition = format!("{condition} AND {unchanged}");
+        format!("{} AND {unchanged}", Self::found(&Matching { table, alias, index: *index, condition }))
+    }
+
+    fn transaction() -> &'static str {
+        // A row has the lower half of the number.
+        "(PG_CURRENT_XACT_ID()::text::bigint & 4294967295)"
     }
 
     fn lock_share() -> &'static str {
@@ -151,5 +191,7 @@ fn type_of(kind: Kind) -> &'static str {
         Kind::Text => "text",
         Kind::Int => "bigint",
         Kind::Bytes => "bytea",
+        Kind::RowId => "tid",
+        Kind::Xid => "xid",
     }
 }

@@ -6,6 +6,7 @@
 mod admissions;
 mod control;
 mod failures;
+mod samples;
 mod statements;
 mod unavailable;
 

@@ -3,9 +3,10 @@
 use runtab::store::{Options, Store};
 
 /// Statements that are not about given accounts, each with the reason.
-const NAMED: [(&str, &str); 42] = [
+const NAMED: [(&str, &str); 43] = [
     ("open month", "the watermark is one row for all"),
     ("open month, held", "the watermark is one row for all"),
+    ("transaction", "of no row"),
     ("migrations done", "the record of migrations"),
     ("add migration", "the record of migrations"),
     ("rate cards by id", "cards of the default scope are nobody's; read when one is added or removed"),

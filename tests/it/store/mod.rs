@@ -1,6 +1,7 @@
 //! The contract of the store: the same tests on SQLite and on PostgreSQL.
 #![expect(clippy::arithmetic_side_effects, reason = "tests compute what they expect; overflow panics there")]
 
+mod assumed;
 mod counters;
 mod customers;
 mod decision;
@@ -70,6 +71,7 @@ macro_rules! contract {
 }
 
 contract! {
+    assumed::what_is_assumed_is_saved_where_it_is_so,
     counters::counters_are_added_to,
     counters::a_sum_that_does_not_fit_is_refused_whole,
     counters::an_account_begins_with_the_sums_of_its_keys,
@@ -118,6 +120,20 @@ async fn postgres_lets_two_engines_settle_different_leases() {
     let database = Database::at(server.database().await).await;
     leases::due_leases_that_others_hold_are_passed_over(&database).await;
     database.store.close().await;
+}
+
+#[tokio::test]
+async fn postgres_keeps_apart_who_writes_a_lease_at_once() {
+    let server = crate::postgres::Server::shared();
+    for waits in [true, false] {
+        let database = Database::at(server.database().await).await;
+        if waits {
+            assumed::who_assumes_waits_for_who_writes(&database).await;
+        } else {
+            assumed::a_lease_is_written_where_it_lies(&database).await;
+        }
+        database.store.close().await;
+    }
 }
 
 #[tokio::test]

@@ -62,7 +62,7 @@ const GOES_BY: [(&str, &str); 19] = [
     ("change leases", "leases_pkey"),
     ("lock due leases", "leases_pkey"),
     ("list leases", "leases_pkey"),
-    ("meter leases", "leases_pkey"),
+    ("meter assumed leases", "leases_pkey"),
     ("lock leases meeting", "leases_pkey"),
     ("lock leases meeting", "leases_by_end"),
     ("lock leases meeting", "leases_one_open"),
@@ -89,6 +89,9 @@ pub(crate) async fn statements_go_by_their_index(database: Database) {
         let (_, plan) = plans.iter().find(|(found, _)| *found == name).unwrap();
         assert!(plan.iter().any(|step| step.contains(&format!(" {index} "))), "{name}: {index}\n{}", plan.join("\n"));
     }
+    let (_, plan) = plans.iter().find(|(found, _)| *found == "meter leases").unwrap();
+    let by_place = if database.is_postgres() { "Tid Scan on leases" } else { "INTEGER PRIMARY KEY (rowid=?)" };
+    assert!(plan.iter().any(|step| step.contains(by_place)), "{plan:?}");
     let (_, plan) = plans.iter().find(|(found, _)| *found == "days of sandboxes").unwrap();
     assert!(plan.iter().all(|step| !step.contains("storage_hour ") && !step.contains("open_hour ")), "{plan:?}");
 }

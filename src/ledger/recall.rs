@@ -1,0 +1,182 @@
+//! Leases as this engine last wrote them, so that their next samples need not read them again.
+//!
+//! Nothing is decided by it: what is recalled is only assumed, and the batch that does so is saved only where each lease is
+//! still as this engine left it (`store/mod.rs`, "Assumed"); else it begins again, and reads. So another engine, or
+//! another batch of this one, may write a lease at any time; an engine that forgets all only reads more.
+//!
+//! Recalled are leases whose samples are plain: in order, of a running lease, with nothing to correct; of accounts without
+//! free time left, which is drawn in one order. Where samples of a lease come to several engines by turns, each finds what
+//! the other left: so after a batch that assumed in vain the next ones read, the more often it happens the longer.
+//!
+//! Only where several can write at once: elsewhere reading a lease is no wait.
+
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::ingest::{Sent, lease_of};
+use super::working_set::LeaseKey;
+use crate::domain::lease::Lease;
+use crate::domain::sample::{Sample, Seen};
+use crate::domain::time::Timestamp;
+use crate::store::WrittenBy;
+
+/// Leases of a generation; there are two. About a kilobyte each.
+const GENERATION: usize = 65_536;
+/// Batches that read after one that assumed in vain; twice as many after the next, down again with each that was right.
+const DOUBTS: u32 = 8;
+const DOUBTS_MAX: u32 = 1_024;
+
+/// A lease, and the transaction that left it so.
+pub(super) type Recalled = (Arc<Lease>, WrittenBy);
+
+/// What this engine remembers. Not saved; not shared with other engines.
+#[derive(Debug, Default)]
+pub struct Recall {
+    memory: Mutex<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    young: HashMap<LeaseKey, Recalled>,
+    old: HashMap<LeaseKey, Recalled>,
+    /// Batches that still read.
+    doubts: u32,
+    /// How many will, after the next that assumes in vain.
+    doubts_next: u32,
+}
+
+/// Samples of a batch that are taken together, and where they stood in it.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// Their places.
+    pub(super) places: Vec<usize>,
+    /// The samples.
+    pub(super) sent: Vec<Sent>,
+    /// Their leases, where all are recalled.
+    pub(super) recalled: Option<BTreeMap<LeaseKey, Recalled>>,
+}
+
+impl Recall {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        // What is remembered is checked before it counts, whoever broke off while it was written.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Parts the samples of a batch: those of leases that are recalled, and all others. Samples of one lease stay together.
+    /// What is recalled is forgotten until it is kept again.
+    pub(super) fn part(&self, sent: Vec<Sent>, now: Timestamp) -> Vec<Part> {
+        let mut memory = self.memory();
+        if memory.doubts > 0 {
+            memory.doubts = memory.doubts.saturating_sub(1);
+            return vec![Part::whole(sent, None)];
+        }
+        let mut recalled: BTreeMap<LeaseKey, Recalled> = BTreeMap::new();
+        let mut others: HashSet<LeaseKey> = HashSet::new();
+        let mut all = true;
+        for (_, sample) in &sent {
+            let Some(key) = lease_of(sample).filter(|key| !others.contains(key)) else {
+                all = false;
+                continue;
+            };
+            let is_plain = |known: &Recalled| is_plain(&known.0, sample, now);
+            let other = match recalled.entry(key) {
+                Entry::Occupied(known) if is_plain(known.get()) => continue,
+                Entry::Occupied(known) => known.remove_entry().0,
+                Entry::Vacant(place) => match memory.take(place.key()) {
+                    Some(known) if is_plain(&known) => {
+                        place.insert(known);
+                        continue;
+                    }
+                    Some(_) | None => place.into_key(),
+                },
+            };
+            others.insert(other);
+            all = false;
+        }
+        drop(memory);
+        if all || recalled.is_empty() {
+            return vec![Part::whole(sent, Some(recalled).filter(|_| all))];
+        }
+        let mut plain = Part { places: Vec::new(), sent: Vec::new(), recalled: None };
+        let mut rest = Part { places: Vec::new(), sent: Vec::new(), recalled: None };
+        for (place, one) in sent.into_iter().enumerate() {
+            let is_recalled = lease_of(&one.1).is_some_and(|key| recalled.contains_key(&key));
+            let part = if is_recalled { &mut plain } else { &mut rest };
+            part.places.push(place);
+            part.sent.push(one);
+        }
+        plain.recalled = Some(recalled);
+        [plain, rest].into_iter().filter(|part| !part.sent.is_empty()).collect()
+    }
+
+    /// Keeps leases as they were committed.
+    pub(super) fn keep(&self, written: impl IntoIterator<Item = (LeaseKey, Recalled)>) {
+        let mut memory = self.memory();
+        for (key, lease) in written {
+            memory.keep(key, lease);
+        }
+    }
+
+    /// Forgets leases that were written otherwise.
+    pub(super) fn forget<'a>(&self, written: impl IntoIterator<Item = &'a LeaseKey>) {
+        let mut memory = self.memory();
+        if !memory.is_empty() {
+            for key in written {
+                drop(memory.take(key));
+            }
+        }
+    }
+
+    /// Notes whether a batch assumed what was so.
+    pub(super) fn learn(&self, was_so: bool) {
+        let mut memory = self.memory();
+        let next = memory.doubts_next.max(DOUBTS);
+        if was_so {
+            memory.doubts_next = next / 2;
+        } else {
+            memory.doubts = next;
+            memory.doubts_next = next.saturating_mul(2).min(DOUBTS_MAX);
+        }
+    }
+}
+
+impl Memory {
+    fn is_empty(&self) -> bool {
+        self.young.is_empty() && self.old.is_empty()
+    }
+
+    fn take(&mut self, key: &LeaseKey) -> Option<Recalled> {
+        self.young.remove(key).or_else(|| self.old.remove(key))
+    }
+
+    fn keep(&mut self, key: LeaseKey, lease: Recalled) {
+        if self.young.len() >= GENERATION {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, lease);
+    }
+}
+
+impl Part {
+    /// All samples of a batch.
+    pub(super) fn whole(sent: Vec<Sent>, recalled: Option<BTreeMap<LeaseKey, Recalled>>) -> Self {
+        Self { places: (0..sent.len()).collect(), sent, recalled }
+    }
+}
+
+/// Whether a sample only meters its lease further, as far as the lease is known. More than one of it may come: whoever
+/// takes them looks at each again.
+fn is_plain(lease: &Lease, sample: &Sample, now: Timestamp) -> bool {
+    let Seen::Running(_, reading) = &sample.seen else { return false };
+    let draws = lease.open_hour.is_some_and(|open| open.totals.free_ms > 0);
+    lease.open
+        && lease.end.is_none()
+        && lease.settled_at.is_none()
+        && lease.voided_until.is_none()
+        && !draws
+        && reading.storage.is_none()
+        && lease.meter.last.is_some_and(|last| last.at < reading.at)
+        && reading.at < lease.window.end
+        && now < lease.window.end
+}
