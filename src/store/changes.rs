@@ -182,6 +182,52 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// Whether all it does is add leases and sandboxes, with what they count, and note refusals.
+    pub(super) fn only_admits(&self) -> bool {
+        // Without `..`, so that a field that is added has to be placed.
+        let Self {
+            leases_added: _,
+            sandboxes_added: _,
+            key_days: _,
+            account_days: _,
+            refusals: _,
+            accounts_added,
+            accounts,
+            accounts_counted_from,
+            keys,
+            key_secrets,
+            grants,
+            credits,
+            grant_used_ms,
+            rate_cards_added,
+            rate_cards_removed,
+            leases_metered,
+            leases_changed,
+            extensions,
+            sandboxes,
+            pages,
+            voids,
+            hours,
+            draws,
+            late_draws,
+            invoice_events,
+            notes,
+            parts,
+            parts_spent,
+            replicas,
+            replica_silent_ms: _,
+            rejected,
+            rejected_kept: _,
+        } = self;
+        (accounts_added.is_empty() && accounts.is_empty() && accounts_counted_from.is_empty())
+            && (keys.is_empty() && key_secrets.is_empty() && grants.is_empty() && credits.is_empty())
+            && (grant_used_ms.is_empty() && rate_cards_added.is_empty() && rate_cards_removed.is_empty())
+            && (leases_metered.is_empty() && leases_changed.is_empty() && extensions.is_empty() && sandboxes.is_empty())
+            && (pages.is_empty() && voids.is_empty() && hours.is_empty() && draws.is_empty() && late_draws.is_empty())
+            && (invoice_events.is_empty() && notes.is_empty() && parts.is_empty() && parts_spent.is_empty())
+            && (replicas.is_empty() && rejected.is_empty())
+    }
+
     /// Leases that were there before, as they are now.
     pub fn known_leases(&self) -> impl Iterator<Item = (&(AccountId, LeaseId), &Arc<Lease>)> {
         self.leases_metered.iter().chain(&self.leases_changed)

@@ -88,7 +88,7 @@ static KEY_DAYS_OF: Statement = Statement::new(
         " FROM key_days d WHERE d.account_id = {text 1} AND d.day = {int 2} ORDER BY d.key_id"
     ),
 );
-static ADD_KEY_DAYS: Statement = Statement::new(
+pub(super) static ADD_KEY_DAYS: Statement = Statement::new(
     "add key days",
     concat!(
         "INSERT INTO key_days ({columns}) SELECT {r.columns} FROM {rows account_id text, day int, key_id text | ",
@@ -136,6 +136,17 @@ pub(super) fn key_day(row: &mut Row) -> Answer<KeyDay> {
     })
 }
 
+/// Additions to keys' days, in the order of the primary key, which has the day before the key.
+pub(super) fn added_rows(changes: &Changes) -> Answer<Rows<'_>> {
+    let mut days: Vec<_> = changes.key_days.iter().collect();
+    days.sort_by(|((account, key, day), _), ((other_account, other_key, other_day), _)| {
+        (account, day, key).cmp(&(other_account, other_day, other_key))
+    });
+    Rows::try_of(days, |rows, ((account, key, day), totals)| {
+        rows.text(account.as_str()).int(day.index()).text(key.as_str()).day_totals(totals)
+    })
+}
+
 impl Tx {
     /// Keys with what they, and their accounts, use and hold on days; one for each asked, in order.
     pub async fn key_days(&mut self, ids: &BTreeSet<(AccountId, KeyId, Day)>) -> Answer<Vec<KeyDay>> {
@@ -154,15 +165,12 @@ impl Tx {
             rows.text(account.as_str()).int(day.index());
         });
         self.write(&COUNT_FROM, &begun).await?;
-        // In the order of the primary key, which has the day before the key.
-        let mut days: Vec<_> = changes.key_days.iter().collect();
-        days.sort_by(|((account, key, day), _), ((other_account, other_key, other_day), _)| {
-            (account, day, key).cmp(&(other_account, other_day, other_key))
-        });
-        let keys = Rows::try_of(days, |rows, ((account, key, day), totals)| {
-            rows.text(account.as_str()).int(day.index()).text(key.as_str()).day_totals(totals)
-        })?;
-        self.write(&ADD_KEY_DAYS, &keys).await?;
+        self.write(&ADD_KEY_DAYS, &added_rows(changes)?).await?;
+        self.save_account_days(changes).await
+    }
+
+    /// Adds to accounts' days.
+    pub(super) async fn save_account_days(&mut self, changes: &Changes) -> Answer<()> {
         let accounts = Rows::try_of(&changes.account_days, |rows, ((account, day), totals)| {
             rows.text(account.as_str()).int(day.index()).day_totals(totals)
         })?;

@@ -250,6 +250,7 @@ impl Store {
             (decision::HOLD.name, tx.connection.plan_bundle(&decision::HOLD).await?),
             (decision::LOAD.name, tx.connection.plan_bundle(&decision::LOAD).await?),
             (save::ADD_NEW.name, tx.connection.plan_bundle(&save::ADD_NEW).await?),
+            (save::ADD_COUNTED.name, tx.connection.plan_bundle(&save::ADD_COUNTED).await?),
         ];
         plans.extend(bundles.into_iter().filter_map(|(name, plan)| Some((name, plan?))));
         Ok(plans)

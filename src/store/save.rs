@@ -13,7 +13,7 @@ use super::changes::Changes;
 use super::leases::{kind_text, reason_text};
 use super::read::known;
 use super::statement::Statement;
-use super::{Answer, Rows, StoreError, Tx, sandboxes};
+use super::{Answer, Rows, StoreError, Tx, days, sandboxes};
 
 /// What of a lease its samples change.
 macro_rules! metered {
@@ -71,6 +71,10 @@ static ADD_GRANTED: Statement = Statement::new(
 );
 pub(super) static ADD_NEW: Bundle<2> =
     Bundle::of_writes("begin sandboxes and leases", [&sandboxes::ADD_BEGUN, &ADD_GRANTED]);
+/// The same with what they count. The order in which they are run does not matter: nobody else can want the new rows, so
+/// nobody waits for who holds them, and counters are still last of all that somebody may wait for.
+pub(super) static ADD_COUNTED: Bundle<3> =
+    Bundle::of_writes("begin and count leases", [&sandboxes::ADD_BEGUN, &ADD_GRANTED, &days::ADD_KEY_DAYS]);
 static ADD_LEASES: Statement = Statement::new(
     "add leases",
     concat!(
@@ -101,6 +105,9 @@ impl Tx {
     /// that an old lease is closed before its successor is open; counters come last, in the order of their keys.
     /// [`StoreError::Constraint`] when a changed lease or a drawn grant is not there.
     pub async fn save(&mut self, changes: &Changes) -> Answer<()> {
+        if changes.only_admits() {
+            return self.save_admitted(changes).await;
+        }
         self.save_customers(changes).await?;
         self.save_credits(changes).await?;
         self.save_rate_cards(changes).await?;
@@ -115,11 +122,26 @@ impl Tx {
         self.save_days(changes).await?;
         self.save_parts(changes).await?;
         self.save_rejected(changes).await?;
+        self.save_refusals(changes).await
+    }
+
+    async fn save_refusals(&mut self, changes: &Changes) -> Answer<()> {
         let refusals = Rows::of(&changes.refusals, |rows, note| {
             rows.text(note.account.as_str()).int(note.at.ms()).text(note.key.as_str()).text(note.lease.as_str());
             rows.text(note.code);
         });
         self.write(&ADD_REFUSALS, &refusals).await.map(drop)
+    }
+
+    /// What a batch that only admits has changed: its new rows and its keys' counters go together.
+    async fn save_admitted(&mut self, changes: &Changes) -> Answer<()> {
+        let (granted, more) = new_leases(changes);
+        let (begun, days) = (sandboxes::begun_rows(changes), days::added_rows(changes)?);
+        self.write_bundle(&ADD_COUNTED, [&begun, &granted_rows(granted), &days]).await?;
+        self.save_other_leases(&more).await?;
+        self.save_sandboxes(changes).await?;
+        self.save_account_days(changes).await?;
+        self.save_refusals(changes).await
     }
 
     async fn save_known_leases(&mut self, changes: &Changes) -> Answer<()> {
@@ -163,26 +185,24 @@ impl Tx {
 
     /// New leases, and of sandboxes those that begin with them.
     async fn save_new_leases(&mut self, changes: &Changes) -> Answer<()> {
-        let (granted, more): (Vec<&Lease>, Vec<&Lease>) =
-            changes.leases_added.values().map(AsRef::as_ref).partition(|lease| is_only_granted(lease));
-        let granted = Rows::of(granted, |rows, lease| {
-            write_granted(rows, lease);
-            rows.int(lease.window.end.ms()).int(lease.effective_end().ms());
-            rows.opt_text(lease.host.as_ref().map(HostId::as_str)).flag(lease.open).int(lease.settles_at.ms());
-            rows.bytes(&lease.page.bytes);
-        });
-        self.write_bundle(&ADD_NEW, [&sandboxes::begun_rows(changes), &granted]).await?;
-        let more = Rows::try_of(more, |rows, lease| {
-            write_granted(rows, lease);
-            write_lived(rows, lease);
-            write_metered(rows, lease)
-        })?;
-        self.write(&ADD_LEASES, &more).await?;
+        let (granted, more) = new_leases(changes);
+        self.write_bundle(&ADD_NEW, [&sandboxes::begun_rows(changes), &granted_rows(granted)]).await?;
+        self.save_other_leases(&more).await?;
         let extensions = Rows::of(&changes.extensions, |rows, extension| {
             rows.text(extension.account.as_str()).text(extension.lease.as_str()).text(extension.id.as_str());
             rows.int(extension.timeout_ms).opt_int(extension.max_cost.map(Micros::count)).int(extension.at.ms());
         });
         self.write(&ADD_EXTENSIONS, &extensions).await.map(drop)
+    }
+
+    /// New leases to which more has happened than that they were granted.
+    async fn save_other_leases(&mut self, leases: &[&Lease]) -> Answer<()> {
+        let rows = Rows::try_of(leases, |rows, lease| {
+            write_granted(rows, lease);
+            write_lived(rows, lease);
+            write_metered(rows, lease)
+        })?;
+        self.write(&ADD_LEASES, &rows).await.map(drop)
     }
 
     /// Writes rows that must be there already.
@@ -194,6 +214,20 @@ impl Tx {
             Err(StoreError::Constraint(format!("{}: a row is not there", statement.name)))
         }
     }
+}
+
+/// New leases: those that have only been granted, and the others.
+fn new_leases(changes: &Changes) -> (Vec<&Lease>, Vec<&Lease>) {
+    changes.leases_added.values().map(AsRef::as_ref).partition(|lease| is_only_granted(lease))
+}
+
+fn granted_rows(leases: Vec<&Lease>) -> Rows<'_> {
+    Rows::of(leases, |rows, lease| {
+        write_granted(rows, lease);
+        rows.int(lease.window.end.ms()).int(lease.effective_end().ms());
+        rows.opt_text(lease.host.as_ref().map(HostId::as_str)).flag(lease.open).int(lease.settles_at.ms());
+        rows.bytes(&lease.page.bytes);
+    })
 }
 
 /// Whether nothing has happened to a lease since it was granted.
