@@ -2,6 +2,9 @@
 //!
 //! The ledger is asked once a request whose token it is, every time: a revoked one stops at once. Each route names its
 //! access by an extractor, which stands first, so that a role is refused before anything of the request is read.
+//!
+//! What passes the gate is asked about by the gate itself, in the transaction that decides: there a token that is recognised
+//! goes on as [`Presented`], which only [`Caller`] takes. So a route that would not confirm it lets nobody in.
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::header::AUTHORIZATION;
@@ -11,23 +14,32 @@ use axum::http::{HeaderMap, HeaderValue};
 use super::Shared;
 use super::problem::Failure;
 use crate::domain::id::HostId;
-use crate::ledger::command::Principal;
+use crate::ledger::command::{Presented, Principal};
 use crate::secret;
 use crate::wire::problem::Code;
 
-/// Finds out who calls; 401 without a valid token.
-pub(super) async fn principal(state: &Shared, headers: &HeaderMap) -> Result<Principal, Failure> {
-    let digest = headers.get(AUTHORIZATION).and_then(bearer).and_then(secret::digest_of).ok_or_else(unauthorized)?;
-    state.ledger.authenticate(digest.sha256).await?.ok_or_else(unauthorized)
+/// What the layer knows of who calls.
+pub(super) enum Known {
+    /// Who it is.
+    Now(Principal),
+    /// Who it was: the gate confirms it.
+    AtGate(Presented),
+}
+
+/// Finds out who calls; 401 without a valid token. `at_gate`: whether a token that is recognised is confirmed later.
+pub(super) async fn known(state: &Shared, headers: &HeaderMap, at_gate: bool) -> Result<Known, Failure> {
+    let digest =
+        headers.get(AUTHORIZATION).and_then(bearer).and_then(secret::digest_of).ok_or_else(Failure::unauthorized)?;
+    if let Some(presented) = state.ledger.recognise(digest.sha256).filter(|_| at_gate) {
+        return Ok(Known::AtGate(presented));
+    }
+    let principal = state.ledger.authenticate(digest.sha256).await?;
+    principal.map(Known::Now).ok_or_else(Failure::unauthorized)
 }
 
 fn bearer(header: &HeaderValue) -> Option<&str> {
     let (scheme, token) = header.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_ascii())
-}
-
-fn unauthorized() -> Failure {
-    Failure::new(Code::Unauthorized, "send Authorization: Bearer with a token that is not revoked")
 }
 
 fn forbidden() -> Failure {
@@ -36,7 +48,7 @@ fn forbidden() -> Failure {
 
 /// What the layer noted. Without it (a route outside of it) nobody is let in.
 fn noted(parts: &Parts) -> Result<&Principal, Failure> {
-    parts.extensions.get().ok_or_else(unauthorized)
+    parts.extensions.get().ok_or_else(Failure::unauthorized)
 }
 
 /// Admin only.
@@ -62,6 +74,23 @@ impl FromRequestParts<Shared> for Operator {
     async fn from_request_parts(parts: &mut Parts, _: &Shared) -> Result<Self, Failure> {
         match noted(parts)? {
             Principal::Admin | Principal::ControlPlane => Ok(Self),
+            Principal::Host(_) | Principal::Customer { .. } => Err(forbidden()),
+        }
+    }
+}
+
+/// Admin and the control plane, where the gate confirms that they are: who is to be confirmed, if it is not known yet.
+pub(super) struct Caller(pub(super) Option<Presented>);
+
+impl FromRequestParts<Shared> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Shared) -> Result<Self, Failure> {
+        let Some(presented) = parts.extensions.get::<Presented>() else {
+            return Operator::from_request_parts(parts, state).await.map(|_| Self(None));
+        };
+        match presented.principal {
+            Principal::Admin | Principal::ControlPlane => Ok(Self(Some(presented.clone()))),
             Principal::Host(_) | Principal::Customer { .. } => Err(forbidden()),
         }
     }

@@ -32,9 +32,10 @@ use tower_http::compression::predicate::SizeAbove;
 use tracing::{Instrument as _, Span};
 
 use super::Shared;
-use super::auth;
+use super::auth::{self, Known};
 use super::inlet;
 use super::problem::{Failure, PROBLEM_JSON};
+use crate::ledger::command::Presented;
 use crate::secret::hex;
 use crate::wire::problem::Code;
 
@@ -107,12 +108,36 @@ async fn answer(state: &Shared, places: Option<&Semaphore>, mut route: Route, mu
         let detail = "too many requests at once; repeat it a little later";
         return Failure::new(Code::Unavailable, detail).into_response();
     };
-    match auth::principal(state, request.headers()).await {
-        Ok(principal) => drop(request.extensions_mut().insert(principal)),
+    let accepted: Vec<HeaderValue> = request.headers().get_all(ACCEPT_ENCODING).iter().cloned().collect();
+    match auth::known(state, request.headers(), passes_the_gate(&request)).await {
+        Ok(Known::Now(principal)) => drop(request.extensions_mut().insert(principal)),
+        Ok(Known::AtGate(presented)) => return at_gate(state, route, request, presented).await,
         Err(failure) => return failure.into_response(),
     }
-    let accepted: Vec<HeaderValue> = request.headers().get_all(ACCEPT_ENCODING).iter().cloned().collect();
     compressed(accepted, called(&mut route, request).await).await
+}
+
+/// Whether a request is carried out by the gate, which confirms who asks.
+fn passes_the_gate(request: &Request) -> bool {
+    const ROUTES: [&str; 2] = ["/v1/accounts/{account}/leases", "/v1/accounts/{account}/leases/{lease}/extend"];
+    let path = request.extensions().get::<MatchedPath>();
+    request.method() == Method::POST && path.is_some_and(|path| ROUTES.contains(&path.as_str()))
+}
+
+/// What the route answers where the gate confirms who asks. Anything but a yes of the gate may come from before it: it is
+/// told only to who is known now.
+async fn at_gate(state: &Shared, mut route: Route, mut request: Request, presented: Presented) -> Response {
+    let sha256 = presented.sha256;
+    request.extensions_mut().insert(presented);
+    let response = called(&mut route, request).await;
+    if response.status().is_success() {
+        return response;
+    }
+    match state.ledger.authenticate(sha256).await {
+        Ok(Some(_)) => response,
+        Ok(None) => Failure::unauthorized().into_response(),
+        Err(error) => Failure::from(error).into_response(),
+    }
 }
 
 async fn called(route: &mut Route, request: Request) -> Response {

@@ -92,6 +92,13 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// Nobody is known by what was presented.
+    pub(super) fn unauthorized() -> Self {
+        Self::new(Code::Unauthorized, "send Authorization: Bearer with a token that is not revoked")
+    }
+}
+
 impl From<CommandError> for Failure {
     fn from(error: CommandError) -> Self {
         match error {
@@ -109,6 +116,7 @@ impl From<CommandError> for Failure {
                 lease.iter().fold(problem, Problem::about).into()
             }
             CommandError::Invalid { pointer, detail } => Invalid { pointer, detail }.into(),
+            CommandError::Unauthorized => Self::unauthorized(),
             CommandError::Unavailable(cause) => {
                 tracing::warn!(%cause, "the ledger does not answer");
                 Self::new(Code::Unavailable, "not known to be done; repeat the same request with the same ids")

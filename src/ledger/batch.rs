@@ -18,7 +18,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::command::{AdmitRequest, Admitted, CommandError, ExtendLease, SampleOutcome};
+use super::callers::Confirmed;
+use super::command::{AdmitRequest, Admitted, CommandError, ExtendLease, Presented, SampleOutcome};
 use super::cut::cut;
 use super::ingest::{Sent, ingest};
 use super::lanes::{self, GateJob, Inbox, Job, Lanes, SliceJob, Taken};
@@ -83,6 +84,15 @@ pub enum Gate {
     Admit(AdmitRequest),
     /// More time for one.
     Extend(ExtendLease),
+}
+
+/// A gate command, and who asks.
+#[derive(Clone, Debug)]
+pub struct AtGate {
+    /// The command.
+    pub command: Gate,
+    /// Whose secret is to be confirmed; `None`: it was.
+    pub by: Option<Presented>,
 }
 
 /// What a gate command answers.
@@ -158,7 +168,7 @@ async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
 
 /// How many leases a gate command asks about: what a batch holds in memory, and locked, goes by them.
 fn leases_of(job: &GateJob) -> usize {
-    match &job.command {
+    match &job.command.command {
         Gate::Admit(request) => request.leases.len(),
         Gate::Extend(_) => 1,
     }
@@ -195,13 +205,17 @@ impl Engine {
         Ok((tx, self.working_set(watermarks)))
     }
 
-    /// The same for what is decided about accounts, which are locked first.
-    pub(super) async fn begin_decision(&self, accounts: &BTreeSet<AccountId>) -> Result<(Tx, WorkingSet), StoreError> {
+    /// The same for what is decided about accounts, which are locked first; and whose secrets are.
+    pub(super) async fn begin_decision(
+        &self,
+        accounts: &BTreeSet<AccountId>,
+        secrets: &[[u8; 32]],
+    ) -> Result<(Tx, WorkingSet, Confirmed), StoreError> {
         let mut tx = self.store.begin(Lane::Decision).await?;
-        let (watermarks, accounts) = tx.hold_for_decision(accounts).await?;
-        let mut set = self.working_set(watermarks);
-        set.take_accounts(accounts);
-        Ok((tx, set))
+        let held = tx.hold_for_decision(accounts, secrets).await?;
+        let mut set = self.working_set(held.watermarks);
+        set.take_accounts(held.accounts);
+        Ok((tx, set, Confirmed::of(secrets, &held.bearers)))
     }
 
     fn working_set(&self, (open_month, evidence_from): (Month, Month)) -> WorkingSet {
@@ -239,7 +253,7 @@ impl Engine {
         if jobs.is_empty() {
             return;
         }
-        let (commands, replies): (Vec<Gate>, Vec<_>) = jobs.into_iter().map(|job| (job.command, job.reply)).unzip();
+        let (commands, replies): (Vec<AtGate>, Vec<_>) = jobs.into_iter().map(|job| (job.command, job.reply)).unzip();
         let answers = match self.in_time(self.pass(&commands)).await {
             Err(error) if may_be_one(&error) && commands.len() > 1 => {
                 let mut answers = Vec::with_capacity(commands.len());
@@ -253,7 +267,7 @@ impl Engine {
         send(replies, answers);
     }
 
-    async fn pass(&self, commands: &[Gate]) -> Result<Vec<Answer<Passed>>, StoreError> {
+    async fn pass(&self, commands: &[AtGate]) -> Result<Vec<Answer<Passed>>, StoreError> {
         let mut attempts = Attempts::new();
         loop {
             if let Some(answers) = attempts.after(Box::pin(self.try_gates(commands)).await).await {
@@ -262,9 +276,15 @@ impl Engine {
         }
     }
 
-    async fn try_gates(&self, commands: &[Gate]) -> Result<Vec<Answer<Passed>>, Failed<Vec<Answer<Passed>>>> {
-        let (mut tx, mut set) = self.begin_decision(&gate::accounts_of(commands)).await?;
-        let answers = gate::pass(&mut tx, &mut set, commands).await?;
+    async fn try_gates(&self, commands: &[AtGate]) -> Result<Vec<Answer<Passed>>, Failed<Vec<Answer<Passed>>>> {
+        let secrets: BTreeSet<[u8; 32]> = commands.iter().filter_map(|one| Some(one.by.as_ref()?.sha256)).collect();
+        let secrets: Vec<[u8; 32]> = secrets.into_iter().collect();
+        let (mut tx, mut set, confirmed) = self.begin_decision(&gate::accounts_of(commands), &secrets).await?;
+        let may_pass = |one: &&AtGate| confirmed.confirms(one.by.as_ref());
+        let passing: Vec<&Gate> = commands.iter().filter(may_pass).map(|one| &one.command).collect();
+        let mut passed = gate::pass(&mut tx, &mut set, &passing).await?.into_iter();
+        let mut answer = |one| if may_pass(&one) { passed.next() } else { None };
+        let answers = commands.iter().map(|one| answer(one).unwrap_or(Err(CommandError::Unauthorized))).collect();
         // While this one is saved.
         self.store.begin_ahead();
         self.finish(tx, &set, answers).await

@@ -46,6 +46,9 @@ pub enum CommandError {
         /// What is wrong with it.
         detail: String,
     },
+    /// The secret that was presented is nobody's any more.
+    #[error("the secret is nobody's")]
+    Unauthorized,
     /// Not known to be done: the store did not answer, or too much waits. Repeating the same id is safe.
     #[error("unavailable: {0}")]
     Unavailable(String),
@@ -374,6 +377,15 @@ pub enum Principal {
         /// Whether it may only read.
         read_only: bool,
     },
+}
+
+/// A secret, and whose it was when it was last asked for: to be confirmed by the batch that does what its owner asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Presented {
+    /// Its SHA-256.
+    pub sha256: [u8; 32],
+    /// Whose it was.
+    pub principal: Principal,
 }
 
 /// An operator token as it is kept (without its secret).

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::batch::{Gate, Passed};
+use super::batch::{AtGate, Gate, Passed};
 use super::command::{AdmitRequest, Admitted, CommandError, ExtendLease, Quote};
 use super::working_set::WorkingSet;
 use super::{Answer, load};
@@ -16,12 +16,12 @@ use crate::store::changes::RefusalNote;
 use crate::store::{StoreError, Tx};
 
 /// The accounts that commands are about: a batch begins with them locked.
-pub(super) fn accounts_of(commands: &[Gate]) -> BTreeSet<AccountId> {
-    commands.iter().map(account_of).cloned().collect()
+pub(super) fn accounts_of(commands: &[AtGate]) -> BTreeSet<AccountId> {
+    commands.iter().map(|one| account_of(&one.command)).cloned().collect()
 }
 
 /// Loads and decides a batch whose accounts are locked. Answers in the order of the commands.
-pub async fn pass(tx: &mut Tx, set: &mut WorkingSet, commands: &[Gate]) -> Result<Vec<Answer<Passed>>, StoreError> {
+pub async fn pass(tx: &mut Tx, set: &mut WorkingSet, commands: &[&Gate]) -> Result<Vec<Answer<Passed>>, StoreError> {
     load_gate(tx, set, commands).await?;
     let mut answers: Vec<Answer<Passed>> = commands.iter().map(|command| apply(set, command)).collect();
     let again: BTreeSet<AccountId> = commands
@@ -48,7 +48,7 @@ pub async fn pass(tx: &mut Tx, set: &mut WorkingSet, commands: &[Gate]) -> Resul
     Ok(answers)
 }
 
-async fn load_gate(tx: &mut Tx, set: &mut WorkingSet, commands: &[Gate]) -> Result<(), StoreError> {
+async fn load_gate(tx: &mut Tx, set: &mut WorkingSet, commands: &[&Gate]) -> Result<(), StoreError> {
     let (mut admissions, mut extensions): (Vec<&AdmitRequest>, Vec<&ExtendLease>) = (Vec::new(), Vec::new());
     for command in commands {
         match command {
@@ -129,7 +129,7 @@ fn code_of(refusal: &Refusal) -> (&'static str, Option<LeaseId>) {
 /// Answers what an admission would, and changes nothing: the caller lets the transaction go.
 pub async fn quote(tx: &mut Tx, set: &mut WorkingSet, request: &AdmitRequest) -> Result<Answer<Quote>, StoreError> {
     let command = Gate::Admit(request.clone());
-    let answer = pass(tx, set, std::slice::from_ref(&command)).await?.pop();
+    let answer = pass(tx, set, &[&command]).await?.pop();
     Ok(match answer {
         Some(Ok(Passed::Admitted(admitted))) => worst_cases(&admitted),
         Some(Err(CommandError::Refused(refusal))) => Ok(Err(refusal)),

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Answer;
 use super::alone::{Alone, AloneAnswer};
-use super::batch::{BatchLimits, Gate, Passed};
+use super::batch::{AtGate, BatchLimits, Passed};
 use super::command::SampleOutcome;
 use super::ingest::Sent;
 use super::lives::{Life, LifeAnswer};
@@ -26,7 +26,7 @@ pub struct Job<C, T> {
 }
 
 /// A gate command that waits.
-pub type GateJob = Job<Gate, Passed>;
+pub type GateJob = Job<AtGate, Passed>;
 /// A slice of samples that waits.
 pub type SliceJob = Job<Vec<Sent>, Vec<SampleOutcome>>;
 /// What waits to be carried out alone.
@@ -268,7 +268,8 @@ fn close<T>(lane: &mut Option<mpsc::Receiver<T>>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{BatchLimits, Gate, Job, Lanes, Taken, open, share};
+    use super::super::batch::Gate;
+    use super::{AtGate, BatchLimits, Job, Lanes, Taken, open, share};
     use crate::domain::id::{AccountId, KeyId, SandboxId};
     use crate::domain::sample::{Sample, Seen, StorageReport};
     use crate::domain::time::Timestamp;
@@ -363,6 +364,7 @@ mod tests {
             let (reply, _) = tokio::sync::oneshot::channel();
             let (account, key) = (account(1), KeyId::parse("k").unwrap());
             let command = Gate::Admit(AdmitRequest { account, key, leases: Vec::new() });
+            let command = AtGate { command, by: None };
             lanes.gate.try_send(Job { command, reply }).unwrap();
         }
     }

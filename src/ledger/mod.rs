@@ -40,11 +40,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use alone::{Alone, AloneAnswer};
-use batch::{BatchLimits, Engine, Gate, Passed, told};
+use batch::{AtGate, BatchLimits, Engine, Gate, Passed, told};
+use callers::Callers;
 use command::{
     AddRateCard, AdmitRequest, Admitted, CommandError, CreateAccount, CreateCredit, CreateGrant, CreateKey,
-    DeleteSandbox, EndLease, ExtendLease, Ingest, Made, MoveLease, PutSandbox, Quote, RemoveRateCard, ReturnToDefault,
-    Role, SampleOutcome, SecretDigest, Token, UpdateAccount, UpdateKey, VoidSample,
+    DeleteSandbox, EndLease, ExtendLease, Ingest, Made, MoveLease, Presented, PutSandbox, Quote, RemoveRateCard,
+    ReturnToDefault, Role, SampleOutcome, SecretDigest, Token, UpdateAccount, UpdateKey, VoidSample,
 };
 use lanes::{Job, Lanes};
 use lives::{Life, LifeAnswer};
@@ -69,7 +70,7 @@ pub type Answer<T> = Result<T, CommandError>;
 pub struct Ledger {
     engine: Engine,
     lanes: Lanes,
-    callers: mpsc::Sender<callers::Question>,
+    callers: Callers,
     stop: CancellationToken,
     workers: Arc<tokio::sync::Mutex<Vec<tokio::task::JoinHandle<()>>>>,
 }
@@ -94,7 +95,7 @@ impl Ledger {
             Engine { store, clock, rules: Arc::new(rules), limits, tally: Arc::default(), recall: Arc::default() };
         let stop = CancellationToken::new();
         let (lanes, mut workers) = batch::start(&engine, &stop);
-        let (callers, worker) = callers::start(engine.store.clone(), limits.queue_max, stop.clone());
+        let (callers, worker) = Callers::start(engine.store.clone(), limits.queue_max, stop.clone());
         workers.push(worker);
         Self { engine, lanes, callers, stop, workers: Arc::new(tokio::sync::Mutex::new(workers)) }
     }
@@ -237,9 +238,26 @@ impl Ledger {
         self.done(Alone::RevokeToken(id)).await
     }
 
+    /// Whose secret this was when it was last asked for, where it was an operator's: for [`Ledger::admit_by`] and
+    /// [`Ledger::extend_by`], which confirm it. `None`: to be asked for.
+    #[must_use]
+    pub fn recognise(&self, sha256: [u8; 32]) -> Option<Presented> {
+        self.callers.recognise(sha256)
+    }
+
+    async fn pass(&self, command: Gate, by: Option<Presented>) -> Answer<Passed> {
+        ask(&self.lanes.gate, AtGate { command, by }).await
+    }
+
     /// Asks the gate for leases: all or nothing.
     pub async fn admit(&self, request: AdmitRequest) -> Answer<Admitted> {
-        match ask(&self.lanes.gate, Gate::Admit(request)).await? {
+        self.admit_by(request, None).await
+    }
+
+    /// [`Ledger::admit`] for who presents a secret, if it is to be confirmed; [`CommandError::Unauthorized`] where it is not
+    /// whose it was.
+    pub async fn admit_by(&self, request: AdmitRequest, by: Option<Presented>) -> Answer<Admitted> {
+        match self.pass(Gate::Admit(request), by).await? {
             Passed::Admitted(admitted) => Ok(admitted),
             Passed::Extended(_) => mismatched(),
         }
@@ -255,7 +273,12 @@ impl Ledger {
 
     /// Adds time to a lease's end.
     pub async fn extend(&self, command: ExtendLease) -> Answer<Lease> {
-        match ask(&self.lanes.gate, Gate::Extend(command)).await? {
+        self.extend_by(command, None).await
+    }
+
+    /// [`Ledger::extend`], confirming a secret as [`Ledger::admit_by`] does.
+    pub async fn extend_by(&self, command: ExtendLease, by: Option<Presented>) -> Answer<Lease> {
+        match self.pass(Gate::Extend(command), by).await? {
             Passed::Extended(lease) => Ok(*lease),
             Passed::Admitted(_) => mismatched(),
         }

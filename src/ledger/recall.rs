@@ -9,9 +9,13 @@
 //! the other left: so after a batch that assumed in vain the next ones read, the more often it happens the longer.
 //!
 //! Only where several can write at once: elsewhere reading a lease is no wait.
+#![expect(
+    clippy::disallowed_types,
+    reason = "what is remembered is looked up by key and never walked, so no order shows"
+)]
 
 use std::collections::btree_map::{BTreeMap, Entry};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ingest::{Sent, lease_of};
@@ -72,7 +76,7 @@ impl Recall {
             return vec![Part::whole(sent, None)];
         }
         let mut recalled: BTreeMap<LeaseKey, Recalled> = BTreeMap::new();
-        let mut others: HashSet<LeaseKey> = HashSet::new();
+        let mut others: BTreeSet<LeaseKey> = BTreeSet::new();
         let mut all = true;
         for (_, sample) in &sent {
             let Some(key) = lease_of(sample).filter(|key| !others.contains(key)) else {
@@ -179,4 +183,159 @@ fn is_plain(lease: &Lease, sample: &Sample, now: Timestamp) -> bool {
         && lease.meter.last.is_some_and(|last| last.at < reading.at)
         && reading.at < lease.window.end
         && now < lease.window.end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::{AccountId, HostId, KeyId, LeaseId, SandboxId};
+    use crate::domain::lease::{Asked, LeaseKind, Shape};
+    use crate::domain::meter::Meter;
+    use crate::domain::sample::Reading;
+    use crate::domain::sample_page::OpenPage;
+    use crate::domain::time::Span;
+    use crate::domain::units::{MebiBytes, Vcpus};
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_ms(ms).unwrap()
+    }
+
+    fn reading(ms: i64) -> Reading {
+        Reading { at: at(ms), epoch: 0, cpu_usage_us: ms, memory: None, storage: None }
+    }
+
+    /// A lease that was sampled at 10 ms and ends at 1,000.
+    fn lease(number: usize) -> Lease {
+        Lease {
+            account: AccountId::parse("a").unwrap(),
+            id: LeaseId::parse(&format!("l-{number}")).unwrap(),
+            key: KeyId::parse("k").unwrap(),
+            sandbox: SandboxId::parse(&format!("s-{number}")).unwrap(),
+            life: 1,
+            kind: LeaseKind::Create,
+            shape: Shape { vcpus: Vcpus::new(1).unwrap(), memory: MebiBytes::new(1).unwrap() },
+            window: Span { start: at(0), end: at(1_000) },
+            asked: Asked { starts_at: None, timeout_ms: 1_000, max_cost: None, host: None, replaces: None },
+            end: None,
+            host: None,
+            created_at: at(0),
+            open: true,
+            settles_at: at(901_000),
+            settled_at: None,
+            meter: Meter { last: Some(reading(10)), open: None },
+            open_hour: None,
+            page: OpenPage::default(),
+            voided_until: None,
+        }
+    }
+
+    fn key(number: usize) -> LeaseKey {
+        let lease = lease(number);
+        (lease.account, lease.id)
+    }
+
+    fn sent(number: usize, ms: i64) -> Sent {
+        let lease = lease(number);
+        let seen = Seen::Running(lease.id, reading(ms));
+        (Some(HostId::parse("h").unwrap()), Sample { account: lease.account, sandbox: lease.sandbox, seen })
+    }
+
+    fn keeping(leases: impl IntoIterator<Item = Lease>) -> Recall {
+        let recall = Recall::default();
+        recall.keep(
+            leases
+                .into_iter()
+                .map(|lease| ((lease.account.clone(), lease.id.clone()), (Arc::new(lease), WrittenBy::of_test(1)))),
+        );
+        recall
+    }
+
+    /// Places of the parts; of those whose leases are recalled first.
+    fn parts(recall: &Recall, sent: Vec<Sent>) -> Vec<(bool, Vec<usize>)> {
+        let parts = recall.part(sent, at(500));
+        parts.into_iter().map(|part| (part.recalled.is_some(), part.places)).collect()
+    }
+
+    #[test]
+    fn what_is_recalled_goes_apart_and_is_forgotten() {
+        let recall = keeping([lease(0), lease(1)]);
+        let all = || vec![sent(2, 20), sent(0, 20), sent(1, 20), sent(0, 30)];
+        assert_eq!(parts(&recall, all()), [(true, vec![1, 2, 3]), (false, vec![0])]);
+        assert_eq!(parts(&recall, all()), [(false, vec![0, 1, 2, 3])]);
+        let recall = keeping([lease(0)]);
+        assert_eq!(parts(&recall, vec![sent(0, 20)]), [(true, vec![0])]);
+    }
+
+    #[test]
+    fn samples_of_one_lease_stay_together() {
+        let recall = keeping([lease(0), lease(1)]);
+        assert_eq!(parts(&recall, vec![sent(0, 20), sent(1, 20), sent(0, 5)]), [(true, vec![1]), (false, vec![0, 2])]);
+    }
+
+    #[test]
+    fn only_plain_samples_are_taken_without_a_look() {
+        let one = || lease(0);
+        let ended = Lease { window: Span { start: at(0), end: at(500) }, ..one() };
+        let free = crate::domain::lease::HourTotals { free_ms: 1, ..Default::default() };
+        let drawing = Some(crate::domain::lease::OpenHour { hour: at(0).hour(), totals: free });
+        for lease in [
+            ended,
+            Lease { open: false, ..one() },
+            Lease { settled_at: Some(at(1)), ..one() },
+            Lease { voided_until: Some(at(1)), ..one() },
+            Lease { meter: Meter::default(), ..one() },
+            Lease { open_hour: drawing, ..one() },
+        ] {
+            let recall = keeping([lease.clone()]);
+            assert_eq!(parts(&recall, vec![sent(0, 20)]), [(false, vec![0])], "{lease:?}");
+        }
+        for ms in [9, 10, 1_000] {
+            assert_eq!(parts(&keeping([one()]), vec![sent(0, ms)]), [(false, vec![0])], "{ms}");
+        }
+        let mut stores = sent(0, 20);
+        if let Seen::Running(_, reading) = &mut stores.1.seen {
+            reading.storage = Some(MebiBytes::ZERO);
+        }
+        assert_eq!(parts(&keeping([one()]), vec![stores]), [(false, vec![0])]);
+    }
+
+    #[test]
+    fn what_was_written_otherwise_is_forgotten() {
+        let recall = keeping([lease(0), lease(1)]);
+        recall.forget([&key(1), &key(2)]);
+        assert_eq!(parts(&recall, vec![sent(0, 20), sent(1, 20)]), [(true, vec![0]), (false, vec![1])]);
+    }
+
+    #[test]
+    fn who_assumed_in_vain_reads_for_a_while() {
+        let recall = Recall::default();
+        let reads = || {
+            let mut count = 0;
+            loop {
+                recall.keep([(key(0), (Arc::new(lease(0)), WrittenBy::of_test(1)))]);
+                if parts(&recall, vec![sent(0, 20)]) == [(true, vec![0])] {
+                    return count;
+                }
+                count += 1;
+            }
+        };
+        let after = |was_so| {
+            recall.learn(was_so);
+            reads()
+        };
+        assert_eq!([after(false), after(false), after(false)], [8, 16, 32]);
+        assert_eq!([after(true), after(true), after(false), after(false)], [0, 0, 16, 32]);
+        assert_eq!((0..10).map(|_| after(false)).max(), Some(1_024));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let recall = Recall::default();
+        for number in 0..3 * GENERATION {
+            recall.keep([(key(number), (Arc::new(lease(0)), WrittenBy::of_test(1)))]);
+        }
+        let memory = recall.memory();
+        assert!(memory.young.len() + memory.old.len() <= 2 * GENERATION);
+        assert!(memory.young.contains_key(&key(3 * GENERATION - 1)));
+    }
 }

@@ -14,13 +14,26 @@ use crate::domain::time::{Day, Month, Timestamp};
 use super::bundle::Bundle;
 use super::customers::{self, account_rows};
 use super::rate_cards::scope_rows;
-use super::shapes::{KeyDay, Terms};
-use super::{Answer, Rows, Tx, all, days, known_row, leases, sandboxes, terms};
+use super::shapes::{Bearer, KeyDay, Terms};
+use super::{Answer, Rows, Tx, all, days, known_row, leases, sandboxes, terms, tokens};
 
-pub(super) static HOLD: Bundle<2> =
-    Bundle::of_reads("hold a decision's accounts", [&super::OPEN_MONTH_SHARED, &customers::LOCK_ACCOUNTS]);
+pub(super) static HOLD: Bundle<3> = Bundle::of_reads(
+    "hold a decision's accounts",
+    [&super::OPEN_MONTH_SHARED, &tokens::BEARERS, &customers::LOCK_ACCOUNTS],
+);
 pub(super) static LOAD: Bundle<4> =
     Bundle::of_reads("load a decision", [&terms::TERMS, &leases::LOCK_MEETING, &sandboxes::LOCK, &days::KEY_DAYS]);
+
+/// Whom a decision is about, and who asks for it.
+#[derive(Debug)]
+pub struct Held {
+    /// As [`Tx::hold_watermarks`] answers.
+    pub watermarks: (Month, Month),
+    /// As [`Tx::lock_accounts`] answers.
+    pub accounts: Vec<Account>,
+    /// As [`Tx::bearers`] answers.
+    pub bearers: Vec<Option<Bearer>>,
+}
 
 /// What a decision asks for, beside its accounts.
 #[derive(Debug)]
@@ -49,14 +62,16 @@ pub struct Found {
 }
 
 impl Tx {
-    /// [`Tx::hold_watermarks`], then [`Tx::lock_accounts`].
-    pub async fn hold_for_decision(
-        &mut self,
-        accounts: &BTreeSet<AccountId>,
-    ) -> Answer<((Month, Month), Vec<Account>)> {
-        let [watermarks, locked] = self.fetch_bundle(&HOLD, [&Rows::default(), &account_rows(accounts)]).await?;
+    /// [`Tx::hold_watermarks`], whose secrets these are, then [`Tx::lock_accounts`].
+    pub async fn hold_for_decision(&mut self, accounts: &BTreeSet<AccountId>, secrets: &[[u8; 32]]) -> Answer<Held> {
+        let rows = [&Rows::default(), &tokens::secret_rows(secrets), &account_rows(accounts)];
+        let [watermarks, bearers, locked] = self.fetch_bundle(&HOLD, rows).await?;
         let mut row = known_row(watermarks)?;
-        Ok(((row.month()?, row.month()?), self.locked(locked, customers::account)?))
+        Ok(Held {
+            watermarks: (row.month()?, row.month()?),
+            accounts: self.locked(locked, customers::account)?,
+            bearers: tokens::placed(secrets.len(), bearers)?,
+        })
     }
 
     /// Terms; leases, locked; sandboxes, locked; keys and their days. Their accounts have to be locked.

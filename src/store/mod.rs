@@ -15,7 +15,7 @@
 //! | 1 | the watermark | shared; alone by who moves it, which then only adds to hours | every batch |
 //! | 2 | accounts | locked (`FOR NO KEY UPDATE`) | what can raise used + reserved or changes what a decision reads: admissions, extensions, limits, keys, grants; usage of an account with free time left; ends of one that drew on it; what makes or deletes sandboxes |
 //! | 3 | accounts | shared (`FOR KEY SHARE`) | every other batch that adds to keys' days |
-//! | 4 | leases | locked | what changes them |
+//! | 4 | leases | locked; those that are assumed, in step 7 | what changes them |
 //! | 5 | sandboxes | locked | what changes them |
 //! | 6 | leases that are due | locked, those that others hold passed over | the gate, before it refuses for money |
 //! | 7 | rows of the save | written, counters (`key_days`, then `account_days`) last | every batch that changes something |
@@ -23,8 +23,8 @@
 //! An account's first limit begins its day counters with the sums of its keys' days: it alone takes the account against
 //! those that share it too (`FOR UPDATE`), so that no addition to those days is under way.
 //!
-//! **No lost update.** A row is written as a whole only by a batch that locked it and loaded it afterwards; all else is
-//! added to. A locking statement answers its own rows as they are when they are got, for it reads each again after the
+//! **No lost update.** A row is written as a whole only by a batch that locked it and loaded it afterwards, or that finds it
+//! as it assumed it to be; all else is added to. A locking statement answers its own rows as they are when they are got, for it reads each again after the
 //! wait; all else that is decided on is loaded in statements after the lock that keeps it as it is (a join in the locking
 //! statement would read from before the wait). For a decision that is its account's: grants, cards, keys and limits change
 //! under it, and counters are only lowered without it; so they may be read beside the locks on leases, from before their
@@ -50,6 +50,12 @@
 //! Lost during the commit, the outcome is unknown ([`StoreError::Unknown`]): the batch is carried out again too, and its
 //! commands find by their ids what was done. How often, and why that is exact: `ledger/retry.rs`.
 //!
+//! **Assumed.** An engine that wrote a lease knows what is in its row, and which transaction wrote it. A batch that only meters
+//! such leases need not lock and read them ([`Tx::assume`]): its `UPDATE` names the transaction, takes the locks in the
+//! order of the keys, and looks again at each row that it had to wait for. Where one was written by anybody else meanwhile,
+//! the batch is undone and begins again with locks. It takes no lock of step 5; what it judged otherwise than as accepted, it
+//! judges again with locks, for a row that it does not write is not compared.
+//!
 //! **Time.** The locking statements answer the server's clock as it is when a row is got: all engines agree on it, and
 //! who comes later to an account has a later time.
 //!
@@ -62,7 +68,7 @@
 //! Limits: a SQLite database in memory has one connection in all, so a snapshot waits for the batch that is under
 //! way; don't hold both at once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -299,7 +305,7 @@ pub struct Tx {
     /// The server's clock when the last lock was got.
     locked_at: Option<Timestamp>,
     /// Where leases lie that are locked and not yet written.
-    row_ids: HashMap<(AccountId, LeaseId), RowId>,
+    row_ids: BTreeMap<(AccountId, LeaseId), RowId>,
     /// Leases that are not locked but assumed to be as these transactions left them.
     assumed: BTreeMap<(AccountId, LeaseId), WrittenBy>,
 }
@@ -322,7 +328,7 @@ static STATEMENTS: &[&Statement] = &[&OPEN_MONTH, &OPEN_MONTH_SHARED, &TRANSACTI
 
 impl Tx {
     fn by(connection: Connection, wait: Duration) -> Self {
-        Self { connection, wait, locked_at: None, row_ids: HashMap::new(), assumed: BTreeMap::new() }
+        Self { connection, wait, locked_at: None, row_ids: BTreeMap::new(), assumed: BTreeMap::new() }
     }
 
     /// Takes leases to be as these transactions left them, without a lock. They are locked when they are saved; where one

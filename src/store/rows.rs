@@ -32,6 +32,14 @@ pub(super) struct RowId(pub(super) i64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenBy(pub(super) u32);
 
+#[cfg(test)]
+impl WrittenBy {
+    /// A transaction that never was.
+    pub(crate) fn of_test(number: u32) -> Self {
+        Self(number)
+    }
+}
+
 /// One column of the rows.
 #[derive(Clone, Debug)]
 pub(super) enum Values<'a> {

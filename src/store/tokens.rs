@@ -22,7 +22,7 @@ static LIST: Statement = Statement::new(
     "SELECT t.token_id, t.role, t.host_id, t.name, t.created_at FROM tokens t WHERE t.token_id > {text 1}
     ORDER BY t.token_id LIMIT {int 2}",
 );
-static BEARERS: Statement = Statement::new(
+pub(super) static BEARERS: Statement = Statement::new(
     "bearers",
     "SELECT r.ord, t.role, t.token_id, '', t.host_id, t.name, t.created_at, 0 FROM {rows secret_sha256 bytes}
     {each tokens t: t.secret_sha256 = r.secret_sha256}
@@ -81,7 +81,7 @@ impl Tx {
 
     /// [`Store::bearers`] as this transaction sees it.
     pub async fn bearers(&mut self, digests: &[[u8; 32]]) -> Answer<Vec<Option<Bearer>>> {
-        placed(digests.len(), self.fetch_rows(&BEARERS, &secrets(digests), &[]).await?)
+        placed(digests.len(), self.fetch_rows(&BEARERS, &secret_rows(digests), &[]).await?)
     }
 }
 
@@ -89,17 +89,19 @@ impl Store {
     /// Whose secrets have these SHA-256, in their order: tokens', or those of keys that are not revoked; as it is now.
     /// One statement, which needs no snapshot around it.
     pub async fn bearers(&self, digests: &[[u8; 32]]) -> Answer<Vec<Option<Bearer>>> {
-        placed(digests.len(), self.ask(&BEARERS, &secrets(digests)).await?)
+        placed(digests.len(), self.ask(&BEARERS, &secret_rows(digests)).await?)
     }
 }
 
-fn secrets(digests: &[[u8; 32]]) -> Rows<'_> {
+/// Secrets as a row source.
+pub(super) fn secret_rows(digests: &[[u8; 32]]) -> Rows<'_> {
     Rows::of(digests, |rows, digest| {
         rows.bytes(digest);
     })
 }
 
-fn placed(count: usize, rows: Vec<Row>) -> Answer<Vec<Option<Bearer>>> {
+/// Whose each of so many secrets is.
+pub(super) fn placed(count: usize, rows: Vec<Row>) -> Answer<Vec<Option<Bearer>>> {
     let mut bearers: Vec<Option<Bearer>> = vec![None; count];
     for (place, found) in all(rows, |row| Ok((row.place()?, bearer(row)?)))? {
         if let Some(slot) = bearers.get_mut(place) {

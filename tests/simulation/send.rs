@@ -136,6 +136,7 @@ pub(crate) fn code(error: &CommandError) -> &'static str {
             ConflictCode::MonthClosed => "month_closed",
         },
         CommandError::Invalid { .. } => "invalid",
+        CommandError::Unauthorized => panic!("nobody presents a secret"),
         CommandError::Unavailable(detail) => panic!("unavailable: {detail}"),
         CommandError::Refused(Refusal::KeyRevoked) => "key_revoked",
         CommandError::Refused(_) => "refused",

@@ -7,7 +7,7 @@ use utoipa::IntoParams;
 use super::{PageParams, made, ok, page};
 use crate::domain::id::{HostId, KeyId, SandboxId};
 use crate::http::Shared;
-use crate::http::auth::{Operator, Reader};
+use crate::http::auth::{Caller, Operator, Reader};
 use crate::http::extract::{AccountPath, JsonBody, LeasePath, List, NoQuery, Query};
 use crate::http::problem::{Answer, Failure};
 use crate::ledger::command::CommandError;
@@ -47,14 +47,14 @@ async fn shown(state: &Shared, lease: crate::domain::lease::Lease) -> Answer {
     responses((status = 201, description = "Admitted.", body = Leases), (status = 200, description = "Admitted before; as they are now.", body = Leases),
         (status = 402, description = "A limit, a card or free time stands in the way.", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn admit(
-    _: Operator,
+    caller: Caller,
     path: AccountPath,
     _: NoQuery,
     State(state): State<Shared>,
     body: JsonBody,
 ) -> Answer {
     let request = body.read(|value| Admission::read(path.account, value))?;
-    let admitted = state.ledger.admit(request).await.map_err(|error| {
+    let admitted = state.ledger.admit_by(request, caller.0).await.map_err(|error| {
         let failure = Failure::from(error);
         state.metrics.admission(failure.code());
         failure
@@ -117,14 +117,14 @@ pub(in crate::http) async fn get(_: Reader, path: LeasePath, _: NoQuery, State(s
     responses((status = 200, description = "The lease as it is now.", body = Lease),
         (status = 402, description = "A limit, a card or free time stands in the way.", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn extend(
-    _: Operator,
+    caller: Caller,
     path: LeasePath,
     _: NoQuery,
     State(state): State<Shared>,
     body: JsonBody,
 ) -> Answer {
     let command = body.read(|value| Extension::read(path.account, path.lease, value))?;
-    let lease = state.ledger.extend(command).await?;
+    let lease = state.ledger.extend_by(command, caller.0).await?;
     shown(&state, lease).await
 }
 

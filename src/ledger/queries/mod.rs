@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::batch::told;
 use super::command::{CommandError, Page, Principal, Role, Token};
 use super::view::{CardsInForce, GrantView, Listed};
-use super::{Answer, Ledger, ask};
+use super::{Answer, Ledger};
 use crate::domain::cost::Priced;
 use crate::domain::customer::{Account, Key};
 use crate::domain::id::{AccountId, KeyId};
@@ -78,7 +78,7 @@ impl Ledger {
 
     /// Whose secret has this SHA-256; `None` for nobody's, a revoked one's too.
     pub async fn authenticate(&self, sha256: [u8; 32]) -> Answer<Option<Principal>> {
-        ask(&self.callers, sha256).await
+        self.callers.ask(sha256).await
     }
 
     /// Accounts by id.

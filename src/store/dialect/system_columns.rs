@@ -12,17 +12,20 @@ use super::super::rows::{RowId, WrittenBy};
 /// Types that the driver does not name (PostgreSQL's `pg_type.dat`).
 const TID: Oid = Oid(27);
 const TIDS: Oid = Oid(1010);
+/// Four of the block, two of the place.
+const TID_BYTES: usize = 6;
 const XID: Oid = Oid(28);
 const XIDS: Oid = Oid(1011);
 
 impl RowId {
     /// Reads the six bytes of a `tid`.
     pub(super) fn of_tid(tid: &[u8]) -> Option<Self> {
-        let [a, b, c, d, e, f] = *tid else { return None };
-        Some(Self(i64::from_be_bytes([0, 0, a, b, c, d, e, f])))
+        let mut whole = [0; 8];
+        whole.last_chunk_mut::<TID_BYTES>()?.copy_from_slice(tid.first_chunk::<TID_BYTES>()?);
+        (tid.len() == TID_BYTES).then(|| Self(i64::from_be_bytes(whole)))
     }
 
-    fn tid(self) -> [u8; 6] {
+    fn tid(self) -> [u8; TID_BYTES] {
         let [_, _, tid @ ..] = self.0.to_be_bytes();
         tid
     }

@@ -2,12 +2,13 @@
 
 use serde_json::json;
 
-use crate::harness::{Backend, Engine, Time, done, int, made, on_each_backend, refused, time};
+use crate::harness::{Backend, Engine, HOUR_S, Time, at_once, done, int, made, on_each_backend, refused, shape, time};
 
 on_each_backend!(
     a_secret_is_shown_once,
     introspection,
     operator_tokens_are_listed_and_revoked,
+    a_revoked_token_passes_no_gate,
     the_card_in_force_and_what_comes,
     what_a_customer_may_be_called,
 );
@@ -69,6 +70,38 @@ async fn operator_tokens_are_listed_and_revoked(backend: Backend) {
     assert_eq!(api.delete(&path).await.0, 204);
     refused(host.samples(&[]).await, 401, "unauthorized");
     refused(api.delete("/v1/tokens/nope").await, 404, "not_found");
+}
+
+/// The gate confirms a token that is recognised: a revoked one admits nothing, and is told nothing of what it asks.
+async fn a_revoked_token_passes_no_gate(backend: Backend) {
+    let engine = Engine::with_payer(backend, noon()).await;
+    let control_plane = engine.control_plane();
+    for number in 0..3 {
+        made(control_plane.admit("acme", "ci", &[shape(&format!("l-{number}"), HOUR_S)]).await);
+    }
+    done(control_plane.extend("acme", "l-0", "x-0", 60).await);
+    refused(control_plane.admit("acme", "none", &[shape("l-3", HOUR_S)]).await, 404, "not_found");
+    let held = engine.admin.used_and_reserved("acme", "ci").await;
+    let tokens = done(engine.admin.get("/v1/tokens").await);
+    let token = tokens["items"].as_array().unwrap().iter().find(|token| token["role"] == "control-plane").unwrap();
+    // Revoked through the same engine, or another on the same database.
+    let path = format!("/v1/tokens/{}", token["id"].as_str().unwrap());
+    let other = engine.beside();
+    let revoker = if matches!(backend, Backend::Postgres) { &other.0 } else { &engine.admin };
+    assert_eq!(revoker.delete(&path).await.0, 204);
+    let asks = at_once(4, |number| {
+        let api = control_plane.clone();
+        async move { api.admit("acme", "ci", &[shape(&format!("l-{}", 2 + number), HOUR_S)]).await }
+    });
+    for answer in asks.await {
+        refused(answer, 401, "unauthorized");
+    }
+    refused(control_plane.extend("acme", "l-1", "x-1", 60).await, 401, "unauthorized");
+    refused(control_plane.admit("none", "ci", &[shape("l", 1)]).await, 401, "unauthorized");
+    refused(control_plane.text("POST", "/v1/accounts/acme/leases", "{").await, 401, "unauthorized");
+    refused(control_plane.text("POST", "/v1/accounts/acme/leases?x=1", "{}").await, 401, "unauthorized");
+    assert_eq!(engine.admin.used_and_reserved("acme", "ci").await, held);
+    engine.assert_verified();
 }
 
 async fn the_card_in_force_and_what_comes(backend: Backend) {

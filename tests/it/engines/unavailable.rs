@@ -105,7 +105,8 @@ async fn a_reader_that_gives_up_leaves_nothing_open() {
 /// What is begun ahead is a transaction like any other, is undone where nobody comes, and keeps nobody from leaving.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decision_that_is_begun_ahead_does_not_stay() {
-    let url = Server::shared().database().await;
+    let server = Server::shared();
+    let url = server.database().await;
     let store = Store::open(&url, Options::default()).await.unwrap();
     store.migrate().await.unwrap();
     for number in 0..20_u8 {
@@ -140,7 +141,8 @@ async fn a_decision_that_is_begun_ahead_does_not_stay() {
 /// A question whose connection was ended since the last one is asked again by another.
 #[tokio::test(flavor = "multi_thread")]
 async fn whose_secret_it_is_outlives_a_connection() {
-    let url = Server::shared().database().await;
+    let server = Server::shared();
+    let url = server.database().await;
     let store = Store::open(&url, Options::default()).await.unwrap();
     store.migrate().await.unwrap();
     for _ in 0..10 {
@@ -159,7 +161,8 @@ async fn whose_secret_it_is_outlives_a_connection() {
 /// Batches of two engines that keep few rejected samples do not wait for each other.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_trims_rejected_samples_waits_for_nobody() {
-    let url = Server::shared().database().await;
+    let server = Server::shared();
+    let url = server.database().await;
     let store = Store::open(&url, Options { wait_ms_max: 1_000, ..Options::default() }).await.unwrap();
     store.migrate().await.unwrap();
     let refused = SetAside {

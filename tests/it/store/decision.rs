@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use runtab::domain::id::{HostId, TokenId};
 use runtab::domain::storage_meter::Reporter;
 use runtab::domain::time::Timestamp;
 use runtab::store::Lane;
 use runtab::store::changes::Changes;
-use runtab::store::decision::Asked;
+use runtab::store::decision::{Asked, Held};
+use runtab::store::shapes::{TokenRecord, TokenRole};
 
 use super::Database;
 use super::counters::day_totals;
@@ -25,6 +27,7 @@ fn furnished() -> Changes {
     for (owner, id) in [("a", "k"), ("b", "k")] {
         changes.keys.insert((account_id(owner), key_id(id)), key(owner, id));
     }
+    changes.key_secrets.insert((account_id("b"), key_id("k")), [2; 32]);
     let granted = grant("a", "g");
     changes.grants.insert((granted.account.clone(), granted.id.clone()), granted);
     for lease in [lease("a", "l-1", "s-1"), full_lease("a", "l-2", "s-2"), full_lease("b", "l-1", "s-1")] {
@@ -40,6 +43,11 @@ fn furnished() -> Changes {
 
 pub(crate) async fn a_decision_reads_what_its_statements_answer(database: Database) {
     save(&database, &furnished()).await.unwrap();
+    let mut tx = database.store.begin(Lane::Decision).await.unwrap();
+    let role = TokenRole::Host(HostId::parse("h").unwrap());
+    let token = TokenRecord { id: TokenId::parse("t").unwrap(), role, name: "n".to_owned(), created_at: at(7) };
+    tx.insert_token(&token, &[1; 32]).await.unwrap();
+    tx.commit().await.unwrap();
     let accounts: BTreeSet<_> = ["a", "b", "none"].map(account_id).into();
     let leases: BTreeSet<_> =
         [("a", "l-2"), ("a", "none"), ("b", "l-1")].map(|(owner, id)| (account_id(owner), lease_id(id))).into();
@@ -51,7 +59,8 @@ pub(crate) async fn a_decision_reads_what_its_statements_answer(database: Databa
         .into();
 
     let mut tx = database.store.begin(Lane::Decision).await.unwrap();
-    let (watermarks, held) = tx.hold_for_decision(&accounts).await.unwrap();
+    let secrets = [[3; 32], [1; 32], [2; 32]];
+    let Held { watermarks, accounts: held, bearers } = tx.hold_for_decision(&accounts, &secrets).await.unwrap();
     let asked = Asked { accounts: &accounts, leases: &leases, sandboxes: &sandboxes, days: &days };
     let found = tx.load_decision(&asked).await.unwrap();
     assert_eq!(tx.now().await.unwrap().is_some(), database.is_postgres());
@@ -59,6 +68,8 @@ pub(crate) async fn a_decision_reads_what_its_statements_answer(database: Databa
 
     let mut tx = database.store.begin(Lane::Decision).await.unwrap();
     assert_eq!(watermarks, tx.hold_watermarks().await.unwrap());
+    assert_eq!(bearers, tx.bearers(&secrets).await.unwrap());
+    assert!(bearers[0].is_none() && bearers[1].is_some() && bearers[2].is_some());
     assert_eq!(held, tx.lock_accounts(&accounts).await.unwrap());
     assert_eq!(found.terms, tx.terms(&accounts).await.unwrap());
     let lives: Vec<_> = sandboxes.iter().map(|((owner, id), from)| (owner.clone(), id.clone(), *from)).collect();
@@ -73,7 +84,8 @@ pub(crate) async fn a_decision_may_ask_for_little(database: Database) {
     let (accounts, leases, sandboxes) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
     let days: BTreeSet<_> = [(account_id("a"), key_id("k"), day(3))].into();
     let mut tx = database.store.begin(Lane::Decision).await.unwrap();
-    assert_eq!(tx.hold_for_decision(&accounts).await.unwrap().1, []);
+    let held = tx.hold_for_decision(&accounts, &[]).await.unwrap();
+    assert!(held.accounts.is_empty() && held.bearers.is_empty());
     let asked = Asked { accounts: &accounts, leases: &leases, sandboxes: &sandboxes, days: &days };
     let found = tx.load_decision(&asked).await.unwrap();
     assert_eq!(found.days, tx.key_days(&days).await.unwrap());
