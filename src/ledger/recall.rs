@@ -44,6 +44,8 @@ pub struct Recall {
 struct Memory {
     young: HashMap<LeaseKey, Recalled>,
     old: HashMap<LeaseKey, Recalled>,
+    /// Of whose transactions they all are.
+    server: Option<WrittenBy>,
     /// Batches that still read.
     doubts: u32,
     /// How many will, after the next that assumes in vain.
@@ -155,6 +157,10 @@ impl Memory {
     }
 
     fn keep(&mut self, key: LeaseKey, lease: Recalled) {
+        // Another server has other transactions: nothing of what is remembered is so there.
+        if self.server.is_none_or(|server| !server.is_of_the_server_of(lease.1)) {
+            (self.young, self.old, self.server) = (HashMap::new(), HashMap::new(), Some(lease.1));
+        }
         if self.young.len() >= GENERATION {
             self.old = std::mem::take(&mut self.young);
         }
@@ -245,7 +251,7 @@ mod tests {
         recall.keep(
             leases
                 .into_iter()
-                .map(|lease| ((lease.account.clone(), lease.id.clone()), (Arc::new(lease), WrittenBy::of_test(1)))),
+                .map(|lease| ((lease.account.clone(), lease.id.clone()), (Arc::new(lease), WrittenBy::of_test(1, 7)))),
         );
         recall
     }
@@ -312,7 +318,7 @@ mod tests {
         let reads = || {
             let mut count = 0;
             loop {
-                recall.keep([(key(0), (Arc::new(lease(0)), WrittenBy::of_test(1)))]);
+                recall.keep([(key(0), (Arc::new(lease(0)), WrittenBy::of_test(1, 7)))]);
                 if parts(&recall, vec![sent(0, 20)]) == [(true, vec![0])] {
                     return count;
                 }
@@ -329,10 +335,17 @@ mod tests {
     }
 
     #[test]
+    fn another_server_is_another_past() {
+        let recall = keeping([lease(0), lease(1)]);
+        recall.keep([(key(1), (Arc::new(lease(1)), WrittenBy::of_test(1, 8)))]);
+        assert_eq!(parts(&recall, vec![sent(0, 20), sent(1, 20)]), [(true, vec![1]), (false, vec![0])]);
+    }
+
+    #[test]
     fn memory_is_bounded() {
         let recall = Recall::default();
         for number in 0..3 * GENERATION {
-            recall.keep([(key(number), (Arc::new(lease(0)), WrittenBy::of_test(1)))]);
+            recall.keep([(key(number), (Arc::new(lease(0)), WrittenBy::of_test(1, 7)))]);
         }
         let memory = recall.memory();
         assert!(memory.young.len() + memory.old.len() <= 2 * GENERATION);

@@ -118,7 +118,7 @@ pub use error::StoreError;
 pub use rows::WrittenBy;
 
 use dialect::{Backend, Connection, Row};
-use rows::{RowId, Rows, Value};
+use rows::{RowId, Rows, Value, Xid};
 use statement::Statement;
 
 /// How much longer than the server's own limits an answer is awaited, in milliseconds.
@@ -323,7 +323,7 @@ static OPEN_MONTH_SHARED: Statement = Statement::new(
     "SELECT w.open_month, e.from_month FROM watermark w CROSS JOIN evidence_watermark e
     WHERE w.id = 1 AND e.id = 1 {lock_share}",
 );
-static TRANSACTION: Statement = Statement::new("transaction", "SELECT {transaction}");
+static TRANSACTION: Statement = Statement::new("transaction", "SELECT {transaction}, {server}");
 static STATEMENTS: &[&Statement] = &[&OPEN_MONTH, &OPEN_MONTH_SHARED, &TRANSACTION];
 
 impl Tx {
@@ -332,7 +332,7 @@ impl Tx {
     }
 
     /// Takes leases to be as these transactions left them, without a lock. They are locked when they are saved; where one
-    /// is not so any more, [`Tx::save`] answers [`StoreError::Again`]. Only what samples change of them can be saved.
+    /// is not so any more, or the server is another, [`Tx::save`] answers [`StoreError::Again`]. Only what samples change of them can be saved.
     pub fn assume(&mut self, leases: BTreeMap<(AccountId, LeaseId), WrittenBy>) {
         self.assumed = leases;
     }
@@ -340,8 +340,10 @@ impl Tx {
     /// By whom, once it is committed, the rows that this batch saves will have been written. `None` on SQLite.
     pub async fn writes_as(&mut self) -> Answer<Option<WrittenBy>> {
         let mut row = known_row(self.fetch(&TRANSACTION, &[]).await?)?;
-        let number = row.opt_int()?.map(|number| u32::try_from(number).map(WrittenBy));
-        number.transpose().map_err(|_| StoreError::corrupt("the number of a transaction"))
+        let (number, server) = (row.opt_int()?, row.int()?);
+        let written_by = |number| Ok(WrittenBy { transaction: Xid(u32::try_from(number)?), server });
+        let written_by: Result<_, std::num::TryFromIntError> = number.map(written_by).transpose();
+        written_by.map_err(|_| StoreError::corrupt("the number of a transaction"))
     }
 
     /// Makes it so; only then may anybody be answered.

@@ -28,15 +28,32 @@ impl<'a> Value<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RowId(pub(super) i64);
 
-/// The transaction that wrote a row: PostgreSQL's `xmin`. A row that has it is as that transaction left it.
+/// The number of a transaction that wrote a row: PostgreSQL's `xmin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WrittenBy(pub(super) u32);
+pub(super) struct Xid(pub(super) u32);
+
+/// Who wrote a row: a row that has this is as that transaction left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenBy {
+    /// The transaction.
+    pub(super) transaction: Xid,
+    /// The life of the server that counted it: another gives its numbers again.
+    pub(super) server: i64,
+}
+
+impl WrittenBy {
+    /// Whether both were written in one life of one server.
+    #[must_use]
+    pub fn is_of_the_server_of(self, other: Self) -> bool {
+        self.server == other.server
+    }
+}
 
 #[cfg(test)]
 impl WrittenBy {
     /// A transaction that never was.
-    pub(crate) fn of_test(number: u32) -> Self {
-        Self(number)
+    pub(crate) fn of_test(number: u32, server: i64) -> Self {
+        Self { transaction: Xid(number), server }
     }
 }
 
@@ -52,7 +69,7 @@ pub(super) enum Values<'a> {
     /// Where rows lie.
     RowId(Vec<RowId>),
     /// Who wrote them.
-    Xid(Vec<WrittenBy>),
+    Xid(Vec<Xid>),
 }
 
 /// Values of one group in [`Rows::to_json`]. SQLite walks to a value past all that stand before it in its array: in a row
@@ -175,10 +192,10 @@ impl<'a> Rows<'a> {
         self
     }
 
-    /// Writes who wrote a row.
-    pub(super) fn written_by(&mut self, written_by: WrittenBy) -> &mut Self {
+    /// Writes which transaction wrote a row.
+    pub(super) fn xid(&mut self, xid: Xid) -> &mut Self {
         if let Some(Values::Xid(values)) = self.column(|| Values::Xid(Vec::new())) {
-            values.push(written_by);
+            values.push(xid);
         }
         self
     }
@@ -222,7 +239,7 @@ impl Values<'_> {
                 None => json.push_str("null"),
             },
             Self::Xid(values) => match values.get(row) {
-                Some(WrittenBy(by)) => drop(write!(json, "{by}")),
+                Some(Xid(by)) => drop(write!(json, "{by}")),
                 None => json.push_str("null"),
             },
             Self::Bytes(values) => match values.get(row).copied().flatten() {

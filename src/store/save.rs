@@ -13,7 +13,7 @@ use super::changes::Changes;
 use super::leases::{kind_text, reason_text};
 use super::read::known;
 use super::statement::Statement;
-use super::{Answer, Rows, StoreError, Tx, days, sandboxes};
+use super::{Answer, Rows, StoreError, Tx, Value, days, sandboxes};
 
 /// What of a lease its samples change.
 macro_rules! metered {
@@ -45,7 +45,7 @@ static METER_ASSUMED: Statement = Statement::new(
     concat!(
         "UPDATE leases AS l SET {set_r} FROM {rows written_by xid, account_id text, lease_id text | ",
         metered!(),
-        "} {unchanged leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id}"
+        "} {unchanged leases l: l.account_id = r.account_id AND l.lease_id = r.lease_id AND {server} = {int 1}}"
     ),
 );
 static CHANGE_LEASES: Statement = Statement::new(
@@ -174,12 +174,16 @@ impl Tx {
         {
             return again("a lease is not only metered, or not assumed");
         }
+        let server = self.assumed.values().next().map_or(0, |written_by| written_by.server);
+        if self.assumed.values().any(|written_by| written_by.server != server) {
+            return again("leases are of several servers");
+        }
         let rows = Rows::try_of(&changes.leases_metered, |rows, (key, lease)| {
-            rows.written_by(known(self.assumed.get(key).copied(), "who wrote a lease")?);
+            rows.xid(known(self.assumed.get(key), "who wrote a lease")?.transaction);
             rows.text(lease.account.as_str()).text(lease.id.as_str());
             write_metered(rows, lease)
         })?;
-        let written = self.write(&METER_ASSUMED, &rows).await?;
+        let written = self.write_with(&METER_ASSUMED, &rows, &[Value::int(server)]).await?;
         if u64::try_from(rows.count()) == Ok(written) { Ok(()) } else { again("a lease is not what it was") }
     }
 

@@ -4,7 +4,7 @@ use sqlx::Database;
 use sqlx::query::Query;
 
 use super::super::bundle::Bundle;
-use super::super::rows::{RowId, Rows, Value, Values, WrittenBy};
+use super::super::rows::{RowId, Rows, Value, Values, Xid};
 use super::super::statement::{Column, Expanded, Kind};
 use super::words::Postgres;
 
@@ -85,7 +85,7 @@ fn bind_none<'q>(mut query: PostgresQuery<'q>, columns: &[Column<'_>]) -> Postgr
             Kind::Int => query.bind(Vec::<i64>::new()),
             Kind::Bytes => query.bind(Vec::<&[u8]>::new()),
             Kind::RowId => query.bind(Vec::<RowId>::new()),
-            Kind::Xid => query.bind(Vec::<WrittenBy>::new()),
+            Kind::Xid => query.bind(Vec::<Xid>::new()),
         };
     }
     query

@@ -7,7 +7,7 @@ use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo};
 use sqlx::{Encode, Postgres, Type};
 
-use super::super::rows::{RowId, WrittenBy};
+use super::super::rows::{RowId, Xid};
 
 /// Types that the driver does not name (PostgreSQL's `pg_type.dat`).
 const TID: Oid = Oid(27);
@@ -50,19 +50,19 @@ impl Encode<'_, Postgres> for RowId {
     }
 }
 
-impl Type<Postgres> for WrittenBy {
+impl Type<Postgres> for Xid {
     fn type_info() -> PgTypeInfo {
         PgTypeInfo::with_oid(XID)
     }
 }
 
-impl PgHasArrayType for WrittenBy {
+impl PgHasArrayType for Xid {
     fn array_type_info() -> PgTypeInfo {
         PgTypeInfo::with_oid(XIDS)
     }
 }
 
-impl Encode<'_, Postgres> for WrittenBy {
+impl Encode<'_, Postgres> for Xid {
     fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
         buffer.extend_from_slice(&self.0.to_be_bytes());
         Ok(IsNull::No)

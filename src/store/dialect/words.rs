@@ -72,6 +72,10 @@ impl Words for Sqlite {
         "NULL"
     }
 
+    fn server() -> &'static str {
+        "0"
+    }
+
     fn lock_share() -> &'static str {
         ""
     }
@@ -158,6 +162,11 @@ impl Words for Postgres {
     fn transaction() -> &'static str {
         // A row has the lower half of the number.
         "(PG_CURRENT_XACT_ID()::text::bigint & 4294967295)"
+    }
+
+    fn server() -> &'static str {
+        // To the microsecond. A server that takes over from another was not started at the same one.
+        "(EXTRACT(EPOCH FROM PG_POSTMASTER_START_TIME()) * 1000000)::bigint"
     }
 
     fn lock_share() -> &'static str {

@@ -88,6 +88,35 @@ pub(crate) async fn what_is_assumed_is_saved_where_it_is_so(database: Database) 
     assert_eq!(numbers(&database).await, [6, 6]);
 }
 
+/// What another server, or the same before it was started again, has written is not known here.
+pub(crate) async fn what_another_server_wrote_is_not_assumed(database: &Database, other: &Database) {
+    for database in [database, other] {
+        save(database, &added()).await.unwrap();
+    }
+    let (mut here, mut there) = (write(database, 1).await.unwrap(), write(other, 1).await.unwrap());
+    // Until both servers have given the same number.
+    for number in 2..2_000 {
+        if number_of(here) == number_of(there) {
+            assert!(is_again(&assume(database, there, &metered(9)).await));
+            assert!(assume(database, here, &metered(9)).await.is_ok());
+            return;
+        }
+        if number_of(here) < number_of(there) {
+            here = write(database, number).await.unwrap();
+        } else {
+            there = write(other, number).await.unwrap();
+        }
+    }
+    panic!("they never meet");
+}
+
+/// The digits of a transaction's number.
+fn number_of(written_by: WrittenBy) -> u32 {
+    let text = format!("{written_by:?}");
+    let digits = text.split("Xid(").nth(1).unwrap().split(')').next().unwrap();
+    digits.parse().unwrap()
+}
+
 /// Who assumes waits for who writes, and sees it.
 pub(crate) async fn who_assumes_waits_for_who_writes(database: &Database) {
     save(database, &added()).await.unwrap();

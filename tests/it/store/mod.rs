@@ -137,6 +137,16 @@ async fn postgres_keeps_apart_who_writes_a_lease_at_once() {
 }
 
 #[tokio::test]
+async fn postgres_tells_servers_apart() {
+    let (server, other) = (crate::postgres::Server::shared(), crate::postgres::Server::own());
+    let (database, other_database) =
+        (Database::at(server.database().await).await, Database::at(other.database().await).await);
+    assumed::what_another_server_wrote_is_not_assumed(&database, &other_database).await;
+    database.store.close().await;
+    other_database.store.close().await;
+}
+
+#[tokio::test]
 async fn postgres_keeps_evidence_by_month() {
     let server = crate::postgres::Server::shared();
     let database = Database::at(server.database().await).await;
