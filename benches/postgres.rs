@@ -2,12 +2,25 @@
 //!
 //! `RUNTAB_BENCH_POSTGRES` names a server (`postgres://USER@HOST:PORT`, an administrator, without a database). Two
 //! databases are made there and dropped. The yardsticks are raw SQL without HTTP: the careful counter row, a
-//! transaction a decision; and the bare insert of the same samples, a thousand a statement.
+//! transaction a decision; and the bare insert of the same samples, a thousand a statement. Decisions are measured both
+//! ways: by the ledger itself, called without HTTP as the yardstick is, and over HTTP.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use runtab::clock::Clock;
+use runtab::domain::admission::{AdmitRequest, FreeCover, LeaseRequest};
+use runtab::domain::id::{AccountId, KeyId, LeaseId, RateCardId, SandboxId};
+use runtab::domain::lease::{LeaseKind, Shape};
+use runtab::domain::money::{Micros, PriceMicros};
+use runtab::domain::rate_card::RateCard;
+use runtab::domain::units::{MebiBytes, Millicores, Vcpus};
+use runtab::ledger::Ledger;
+use runtab::ledger::batch::BatchLimits;
+use runtab::ledger::command::{CreateAccount, CreateKey, SecretDigest};
+use runtab::ledger::working_set::Rules;
+use runtab::store::{Options, Store};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
@@ -60,10 +73,13 @@ async fn run() -> anyhow::Result<()> {
     writeln!(out, "counter row, one hot key, 64 clients    {counter_64} decisions a second")?;
     writeln!(out, "bare insert, batches of {BATCH}, {WRITERS} writers  {insert} samples a second")?;
 
+    let ledger_64 = ledger(&format!("{server}/runtab_bench")).await?;
+    writeln!(out, "ledger, one hot key, 64 callers         {ledger_64} decisions a second")?;
     let report = engine(&format!("{server}/runtab_bench")).await?;
     writeln!(out, "{report:#}")?;
     let hot = rate(&report, "admissions, one hot key", 64)?;
     let samples = rate(&report, "samples, no free time", 4)?;
+    writeln!(out, "hot key, 64 callers, without HTTP       {} times the counter row", tenths(ledger_64, counter_64))?;
     writeln!(out, "hot key, 64 connections, over HTTP      {} times the counter row", tenths(hot, counter_64))?;
     writeln!(out, "samples, over HTTP                      {} times the bare insert", tenths(samples, insert))?;
     for name in ["runtab_bench_raw", "runtab_bench"] {
@@ -108,6 +124,74 @@ enum Yardstick {
     Insert,
 }
 
+/// The median over rounds of admissions a second that the ledger decides for 64 callers of one key.
+async fn ledger(url: &str) -> anyhow::Result<u64> {
+    let store = Store::open(url, Options::default()).await?;
+    store.migrate().await?;
+    let ledger = Ledger::start(store, Clock::system(), rules().context("rules")?, BatchLimits::default());
+    let (account, key) = (AccountId::parse("direct")?, KeyId::parse("hot")?);
+    let (name, tax) = (String::new(), None);
+    ledger.create_account(CreateAccount { id: account.clone(), name, card_on_file: true, tax }).await?;
+    let (id, name) = (key.clone(), String::new());
+    let (daily_limit, secret) = (Micros::new(9_000_000_000_000_000), SecretDigest { sha256: [7; 32] });
+    let made = CreateKey { account: account.clone(), id, name, read_only: false, daily_limit, secret };
+    ledger.create_key(made).await?;
+    let mut rates = Vec::new();
+    for round in 0..ROUNDS {
+        let mut tasks = Vec::new();
+        let began = now();
+        for caller in 0..64 {
+            let (ledger, account, key) = (ledger.clone(), account.clone(), key.clone());
+            tasks.push(tokio::spawn(async move {
+                let mut count = 0_u64;
+                while began.elapsed() < TIME {
+                    let lease = new_lease(&format!("{round}-{caller}-{count:012}")).context("a lease")?;
+                    let leases = vec![lease];
+                    ledger.admit(AdmitRequest { account: account.clone(), key: key.clone(), leases }).await?;
+                    count = count.saturating_add(1);
+                }
+                anyhow::Ok(count)
+            }));
+        }
+        let mut count = 0_u64;
+        for task in tasks {
+            count = count.saturating_add(task.await??);
+        }
+        rates.push(per_second(count, began.elapsed())?);
+    }
+    ledger.close().await;
+    rates.sort_unstable();
+    rates.get(ROUNDS / 2).copied().context("no rounds")
+}
+
+fn rules() -> Option<Rules> {
+    let (cpu, memory) = (PriceMicros::new(25_000)?, PriceMicros::new(7_500)?);
+    let (storage, floor) = (PriceMicros::new(108)?, Millicores::new(50)?);
+    let list = RateCard { id: RateCardId::parse("list").ok()?, cpu, memory, storage, floor };
+    let cover = FreeCover { vcpus: Vcpus::new(8)?, memory: MebiBytes::new(16_384)?, disk: MebiBytes::new(20_480)? };
+    Some(Rules { settle_after_ms: 900_000, cover, welcome_ms: 0, list, stale_after_ms: 300_000, rejected_kept: 10 })
+}
+
+/// What `runtab bench` asks for, too: 1 vCPU and 512 MiB for an hour, of a new sandbox.
+fn new_lease(id: &str) -> Option<LeaseRequest> {
+    Some(LeaseRequest {
+        id: LeaseId::parse(id).ok()?,
+        sandbox: SandboxId::parse(id).ok()?,
+        kind: LeaseKind::Create,
+        shape: Shape { vcpus: Vcpus::new(1)?, memory: MebiBytes::new(512)? },
+        timeout_ms: 3_600_000,
+        max_cost: None,
+        host: None,
+        starts_at: None,
+        replaces: None,
+    })
+}
+
+fn per_second(count: u64, took: Duration) -> anyhow::Result<u64> {
+    let us = u64::try_from(took.as_micros())?.max(1);
+    Ok(count.saturating_mul(1_000_000).checked_div(us).unwrap_or_default())
+}
+
 /// The median over rounds of transactions a second; ids begin at `next` and go on.
 async fn median(url: &str, clients: usize, yardstick: Yardstick, next: &mut i64) -> anyhow::Result<u64> {
     let mut rates = Vec::new();
@@ -125,8 +209,7 @@ async fn median(url: &str, clients: usize, yardstick: Yardstick, next: &mut i64)
             count = count.saturating_add(done);
             slowest = slowest.max(took);
         }
-        let us = u64::try_from(slowest.as_micros())?.max(1);
-        rates.push(count.saturating_mul(1_000_000).checked_div(us).unwrap_or_default());
+        rates.push(per_second(count, slowest)?);
     }
     rates.sort_unstable();
     rates.get(ROUNDS / 2).copied().context("no rounds")
