@@ -111,7 +111,9 @@ async fn answer(state: &Shared, places: Option<&Semaphore>, mut route: Route, mu
     let accepted: Vec<HeaderValue> = request.headers().get_all(ACCEPT_ENCODING).iter().cloned().collect();
     match auth::known(state, request.headers(), passes_the_gate(&request)).await {
         Ok(Known::Now(principal)) => drop(request.extensions_mut().insert(principal)),
-        Ok(Known::AtGate(presented)) => return at_gate(state, route, request, presented).await,
+        Ok(Known::AtGate(presented)) => {
+            return compressed(accepted, at_gate(state, route, request, presented).await).await;
+        }
         Err(failure) => return failure.into_response(),
     }
     compressed(accepted, called(&mut route, request).await).await

@@ -11,7 +11,7 @@
 //! beyond 64 bits, a broken constraint), its commands are carried out one by one, so that only the one at fault fails.
 //! When the database undid it, it is tried again as a whole (`retry.rs`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -188,6 +188,7 @@ pub fn told(error: StoreError) -> CommandError {
         },
         StoreError::Unavailable(detail)
         | StoreError::Again(detail)
+        | StoreError::Stale(detail)
         | StoreError::Unknown(detail)
         | StoreError::Corrupt(detail)
         | StoreError::Constraint(detail) => {
@@ -269,22 +270,35 @@ impl Engine {
 
     async fn pass(&self, commands: &[AtGate]) -> Result<Vec<Answer<Passed>>, StoreError> {
         let mut attempts = Attempts::new();
+        let mut may_pass = None;
         loop {
-            if let Some(answers) = attempts.after(Box::pin(self.try_gates(commands)).await).await {
+            let outcome = Box::pin(self.try_gates(commands, &mut may_pass)).await;
+            if let Some(answers) = attempts.after(outcome).await {
                 return answers;
+            }
+            if !attempts.may_be_done() {
+                may_pass = None;
             }
         }
     }
 
-    async fn try_gates(&self, commands: &[AtGate]) -> Result<Vec<Answer<Passed>>, Failed<Vec<Answer<Passed>>>> {
+    /// `may_pass`: whose secrets were confirmed. What may have been done for them is not refused afterwards.
+    async fn try_gates(
+        &self,
+        commands: &[AtGate],
+        may_pass: &mut Option<Vec<bool>>,
+    ) -> Result<Vec<Answer<Passed>>, Failed<Vec<Answer<Passed>>>> {
         let secrets: BTreeSet<[u8; 32]> = commands.iter().filter_map(|one| Some(one.by.as_ref()?.sha256)).collect();
         let secrets: Vec<[u8; 32]> = secrets.into_iter().collect();
         let (mut tx, mut set, confirmed) = self.begin_decision(&gate::accounts_of(commands), &secrets).await?;
-        let may_pass = |one: &&AtGate| confirmed.confirms(one.by.as_ref());
-        let passing: Vec<&Gate> = commands.iter().filter(may_pass).map(|one| &one.command).collect();
+        let confirm = || commands.iter().map(|one| confirmed.confirms(one.by.as_ref())).collect();
+        let may_pass: &Vec<bool> = may_pass.get_or_insert_with(confirm);
+        let passing = commands.iter().zip(may_pass).filter(|(_, may_pass)| **may_pass);
+        let passing: Vec<&Gate> = passing.map(|(one, _)| &one.command).collect();
         let mut passed = gate::pass(&mut tx, &mut set, &passing).await?.into_iter();
-        let mut answer = |one| if may_pass(&one) { passed.next() } else { None };
-        let answers = commands.iter().map(|one| answer(one).unwrap_or(Err(CommandError::Unauthorized))).collect();
+        let answer = |may_pass: &bool| if *may_pass { passed.next() } else { None };
+        let answers = may_pass.iter().map(answer).map(|answer| answer.unwrap_or(Err(CommandError::Unauthorized)));
+        let answers = answers.collect();
         // While this one is saved.
         self.store.begin_ahead();
         self.finish(tx, &set, answers).await
@@ -347,15 +361,23 @@ impl Engine {
     async fn take_parts(&self, sent: Vec<Sent>, free: &mut bool) -> Result<Vec<SampleOutcome>, StoreError> {
         let mut outcomes = vec![SampleOutcome::Accepted; sent.len()];
         let parts = if *free { vec![Part::whole(sent, None)] } else { self.recall.part(sent, self.clock.now()) };
+        let mut parts = VecDeque::from(parts);
         let mut any_free = false;
         *free = true;
-        for Part { places, sent, recalled } in parts {
-            let taken = match self.in_time(self.take(&sent, recalled, free)).await {
-                Err(error) if may_be_one(&error) => self.samples_apart(&sent).await?,
-                taken => taken?,
+        while let Some(mut part) = parts.pop_front() {
+            let recalled = part.recalled.take();
+            let taken = match self.in_time(self.take(&part.sent, recalled, free)).await {
+                // All are read, and taken together: free time is drawn in one order.
+                Ok(None) => {
+                    parts = VecDeque::from([Part::joined(std::iter::once(part).chain(parts))]);
+                    continue;
+                }
+                Ok(Some(taken)) => taken,
+                Err(error) if may_be_one(&error) => self.samples_apart(&part.sent).await?,
+                Err(error) => return Err(error),
             };
             any_free |= *free;
-            for (place, outcome) in places.into_iter().zip(taken) {
+            for (place, outcome) in part.places.into_iter().zip(taken) {
                 if let Some(at) = outcomes.get_mut(place) {
                     *at = outcome;
                 }
@@ -365,26 +387,29 @@ impl Engine {
         Ok(outcomes)
     }
 
+    /// Takes samples that go together. `None`: what was assumed of their leases is not so, or not enough, and nothing is done.
     async fn take(
         &self,
         sent: &[Sent],
         mut recalled: Option<BTreeMap<LeaseKey, Recalled>>,
         free: &mut bool,
-    ) -> Result<Vec<SampleOutcome>, StoreError> {
+    ) -> Result<Option<Vec<SampleOutcome>>, StoreError> {
         let mut attempts = Attempts::new();
         loop {
             let assumes = recalled.is_some();
             let outcome = Box::pin(self.try_samples(sent, recalled.take(), free)).await;
             if assumes {
-                self.recall.learn(outcome.is_ok());
-                self.tally.count_recall(outcome.is_ok());
-                if outcome.as_ref().is_err_and(Failed::is_undone) {
-                    // Nobody has to be waited for: what was assumed is read now.
-                    continue;
+                let undone = outcome.as_ref().is_err_and(Failed::is_undone);
+                self.tally.count_recall(!undone);
+                if outcome.is_ok() || outcome.as_ref().is_err_and(Failed::is_stale) {
+                    self.recall.learn(outcome.is_ok());
+                }
+                if undone {
+                    return Ok(None);
                 }
             }
             if let Some(outcomes) = attempts.after(outcome).await {
-                return outcomes;
+                return outcomes.map(Some);
             }
         }
     }
@@ -415,7 +440,7 @@ impl Engine {
         let mut waiting = vec![sent];
         while let Some(part) = waiting.pop() {
             match self.in_time(self.take(part, None, &mut false)).await {
-                Ok(outcome) => outcomes.extend(outcome),
+                Ok(outcome) => outcomes.extend(outcome.unwrap_or_default()),
                 Err(error) if !may_be_one(&error) => return Err(error),
                 Err(_) if part.len() > 1 => {
                     let (first, second) = part.split_at(part.len() / 2);

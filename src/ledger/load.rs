@@ -385,15 +385,20 @@ pub(super) async fn samples(
     let has_left = |grant: &Grant| grant.left_ms() > 0;
     let mut locked = BTreeSet::new();
     hold_accounts(tx, set, accounts, &mut locked, accounts, has_left).await?;
+    let mut assumes = false;
     match recalled {
         Some(recalled) => {
             tx.assume(recalled.iter().map(|(key, (_, written_by))| (key.clone(), *written_by)).collect());
             set.take_assumed(recalled.into_iter().map(|(key, (lease, _))| (key, lease)).collect());
+            assumes = true;
         }
         None => set.take_locked(tx.lock_leases(running).await?),
     }
     tell_time(tx, set).await?;
     load_terms(tx, set, accounts).await?;
+    if assumes && set.has_free_time() {
+        return Err(StoreError::Again("free time has come, which is drawn in one order".to_owned()));
+    }
     check_held(tx, set, &locked, accounts, has_left)
 }
 

@@ -5,7 +5,7 @@
 //! another batch of this one, may write a lease at any time; an engine that forgets all only reads more.
 //!
 //! Recalled are leases whose samples are plain: in order, of a running lease, with nothing to correct; of accounts without
-//! free time left, which is drawn in one order. Where samples of a lease come to several engines by turns, each finds what
+//! free time left, which is drawn in one order over all samples of a batch. Where samples of a lease come to several engines by turns, each finds what
 //! the other left: so after a batch that assumed in vain the next ones read, the more often it happens the longer.
 //!
 //! Only where several can write at once: elsewhere reading a lease is no wait.
@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ingest::{Sent, lease_of};
 use super::working_set::LeaseKey;
-use crate::domain::lease::Lease;
+use crate::domain::id::HostId;
+use crate::domain::lease::{CLOCK_TOLERANCE_MS, Lease};
 use crate::domain::sample::{Sample, Seen};
 use crate::domain::time::Timestamp;
 use crate::store::WrittenBy;
@@ -80,12 +81,12 @@ impl Recall {
         let mut recalled: BTreeMap<LeaseKey, Recalled> = BTreeMap::new();
         let mut others: BTreeSet<LeaseKey> = BTreeSet::new();
         let mut all = true;
-        for (_, sample) in &sent {
+        for (host, sample) in &sent {
             let Some(key) = lease_of(sample).filter(|key| !others.contains(key)) else {
                 all = false;
                 continue;
             };
-            let is_plain = |known: &Recalled| is_plain(&known.0, sample, now);
+            let is_plain = |known: &Recalled| is_plain(&known.0, host.as_ref(), sample, now);
             let other = match recalled.entry(key) {
                 Entry::Occupied(known) if is_plain(known.get()) => continue,
                 Entry::Occupied(known) => known.remove_entry().0,
@@ -169,6 +170,14 @@ impl Memory {
 }
 
 impl Part {
+    /// Parts of one batch as it was.
+    pub(super) fn joined(parts: impl IntoIterator<Item = Self>) -> Self {
+        let all = parts.into_iter().flat_map(|part| part.places.into_iter().zip(part.sent));
+        let all: BTreeMap<usize, Sent> = all.collect();
+        let (places, sent) = all.into_iter().unzip();
+        Self { places, sent, recalled: None }
+    }
+
     /// All samples of a batch.
     pub(super) fn whole(sent: Vec<Sent>, recalled: Option<BTreeMap<LeaseKey, Recalled>>) -> Self {
         Self { places: (0..sent.len()).collect(), sent, recalled }
@@ -177,24 +186,22 @@ impl Part {
 
 /// Whether a sample only meters its lease further, as far as the lease is known. More than one of it may come: whoever
 /// takes them looks at each again.
-fn is_plain(lease: &Lease, sample: &Sample, now: Timestamp) -> bool {
+fn is_plain(lease: &Lease, host: Option<&HostId>, sample: &Sample, now: Timestamp) -> bool {
     let Seen::Running(_, reading) = &sample.seen else { return false };
-    let draws = lease.open_hour.is_some_and(|open| open.totals.free_ms > 0);
-    lease.open
-        && lease.end.is_none()
-        && lease.settled_at.is_none()
-        && lease.voided_until.is_none()
-        && !draws
-        && reading.storage.is_none()
-        && lease.meter.last.is_some_and(|last| last.at < reading.at)
-        && reading.at < lease.window.end
-        && now < lease.window.end
+    let runs = lease.open && lease.end.is_none() && lease.settled_at.is_none() && now < lease.window.end;
+    let corrects = lease.voided_until.is_some() || lease.open_hour.is_some_and(|open| open.totals.free_ms > 0);
+    let is_its_own = sample.sandbox == lease.sandbox && host.is_none_or(|host| lease.host.as_ref() == Some(host));
+    let follows = lease.meter.last.is_some_and(|last| {
+        last.at < reading.at && last.epoch == reading.epoch && last.cpu_usage_us <= reading.cpu_usage_us
+    });
+    let in_time = reading.at <= now.near(CLOCK_TOLERANCE_MS) && reading.at < lease.window.end;
+    runs && !corrects && is_its_own && follows && in_time && reading.storage.is_none()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::id::{AccountId, HostId, KeyId, LeaseId, SandboxId};
+    use crate::domain::id::{AccountId, KeyId, LeaseId, SandboxId};
     use crate::domain::lease::{Asked, LeaseKind, Shape};
     use crate::domain::meter::Meter;
     use crate::domain::sample::Reading;
@@ -223,7 +230,7 @@ mod tests {
             window: Span { start: at(0), end: at(1_000) },
             asked: Asked { starts_at: None, timeout_ms: 1_000, max_cost: None, host: None, replaces: None },
             end: None,
-            host: None,
+            host: HostId::parse("h").ok(),
             created_at: at(0),
             open: true,
             settles_at: at(901_000),
@@ -298,11 +305,32 @@ mod tests {
         for ms in [9, 10, 1_000] {
             assert_eq!(parts(&keeping([one()]), vec![sent(0, ms)]), [(false, vec![0])], "{ms}");
         }
+        let refused = |change: fn(&mut Sent)| {
+            let mut sent = sent(0, 20);
+            change(&mut sent);
+            assert_eq!(parts(&keeping([one()]), vec![sent.clone()]), [(false, vec![0])], "{sent:?}");
+        };
+        refused(|(host, _)| *host = HostId::parse("another").ok());
+        refused(|(_, sample)| sample.sandbox = SandboxId::parse("another").unwrap());
+        for change in [|reading: &mut Reading| reading.epoch = 1, |reading: &mut Reading| reading.cpu_usage_us = 9] {
+            let mut sent = sent(0, 20);
+            if let Seen::Running(_, reading) = &mut sent.1.seen {
+                change(reading);
+            }
+            assert_eq!(parts(&keeping([one()]), vec![sent]), [(false, vec![0])]);
+        }
         let mut stores = sent(0, 20);
         if let Seen::Running(_, reading) = &mut stores.1.seen {
             reading.storage = Some(MebiBytes::ZERO);
         }
         assert_eq!(parts(&keeping([one()]), vec![stores]), [(false, vec![0])]);
+    }
+
+    #[test]
+    fn parts_are_joined_as_they_were() {
+        let all = vec![sent(2, 20), sent(0, 20), sent(1, 20), sent(0, 30)];
+        let whole = Part::joined(keeping([lease(0), lease(1)]).part(all.clone(), at(500)));
+        assert_eq!((whole.places, whole.sent, whole.recalled.is_some()), (vec![0, 1, 2, 3], all, false));
     }
 
     #[test]

@@ -52,9 +52,14 @@ impl<T> Failed<T> {
 }
 
 impl<T> Failed<T> {
+    /// Whether a row was not what it was assumed to be.
+    pub(super) fn is_stale(&self) -> bool {
+        matches!(self.error, StoreError::Stale(_))
+    }
+
     /// Whether the batch was undone and may be carried out again at once.
     pub(super) fn is_undone(&self) -> bool {
-        matches!(self.error, StoreError::Again(_))
+        matches!(self.error, StoreError::Again(_) | StoreError::Stale(_))
     }
 }
 
@@ -99,13 +104,20 @@ impl<T: Told> Attempts<T> {
             self.first = Some(self.told(undecided));
         }
         match failed.error {
-            StoreError::Again(detail) | StoreError::Unknown(detail) if self.made < ATTEMPTS_MAX => {
+            StoreError::Again(detail) | StoreError::Stale(detail) | StoreError::Unknown(detail)
+                if self.made < ATTEMPTS_MAX =>
+            {
                 tracing::debug!(%detail, attempt = self.made, "a batch is tried again");
                 tokio::time::sleep(pause(self.made)).await;
                 None
             }
             error => Some(Err(error)),
         }
+    }
+
+    /// Whether an earlier attempt may have been committed.
+    pub(super) fn may_be_done(&self) -> bool {
+        self.first.is_some()
     }
 
     fn told(&mut self, answers: T) -> T {

@@ -12,6 +12,9 @@ pub enum StoreError {
     /// may well go through at once (a deadlock, a lock not got in time, a server that went away, rows that came between).
     #[error("the database undid a batch: {0}")]
     Again(String),
+    /// A row is no longer what it was assumed to be: nothing is done, and the same batch goes through when it is read.
+    #[error("a row is not what it was assumed to be: {0}")]
+    Stale(String),
     /// The connection was lost during the commit: it may be done or not. Only reading the ids again can tell.
     #[error("whether the database kept a batch is not known: {0}")]
     Unknown(String),

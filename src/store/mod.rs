@@ -332,7 +332,7 @@ impl Tx {
     }
 
     /// Takes leases to be as these transactions left them, without a lock. They are locked when they are saved; where one
-    /// is not so any more, or the server is another, [`Tx::save`] answers [`StoreError::Again`]. Only what samples change of them can be saved.
+    /// is not so any more, or the server is another, [`Tx::save`] answers [`StoreError::Stale`]. Only what samples change of them can be saved.
     pub fn assume(&mut self, leases: BTreeMap<(AccountId, LeaseId), WrittenBy>) {
         self.assumed = leases;
     }

@@ -176,7 +176,7 @@ impl Tx {
         }
         let server = self.assumed.values().next().map_or(0, |written_by| written_by.server);
         if self.assumed.values().any(|written_by| written_by.server != server) {
-            return again("leases are of several servers");
+            return Err(StoreError::Stale("leases of several servers".to_owned()));
         }
         let rows = Rows::try_of(&changes.leases_metered, |rows, (key, lease)| {
             rows.xid(known(self.assumed.get(key), "who wrote a lease")?.transaction);
@@ -184,7 +184,7 @@ impl Tx {
             write_metered(rows, lease)
         })?;
         let written = self.write_with(&METER_ASSUMED, &rows, &[Value::int(server)]).await?;
-        if u64::try_from(rows.count()) == Ok(written) { Ok(()) } else { again("a lease is not what it was") }
+        if u64::try_from(rows.count()) == Ok(written) { Ok(()) } else { Err(StoreError::Stale("a lease".to_owned())) }
     }
 
     /// New leases, and of sandboxes those that begin with them.

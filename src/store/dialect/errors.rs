@@ -7,6 +7,7 @@ pub(super) fn failed_in(what: &str, error: &sqlx::Error) -> StoreError {
     match failed(error) {
         StoreError::Unavailable(detail) => StoreError::Unavailable(format!("{what}: {detail}")),
         StoreError::Again(detail) => StoreError::Again(format!("{what}: {detail}")),
+        StoreError::Stale(detail) => StoreError::Stale(format!("{what}: {detail}")),
         StoreError::Unknown(detail) => StoreError::Unknown(format!("{what}: {detail}")),
         StoreError::Overflow => StoreError::Overflow,
         StoreError::Corrupt(detail) => StoreError::Corrupt(format!("{what}: {detail}")),

@@ -1,6 +1,6 @@
 //! Samples of one lease through several engines by turns: what one engine remembers, the other has changed.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Fleet, Random};
 use crate::harness::{Api, Backend, Engine, HOUR_S, Time, done, dump_tables, lease, made, sample, time, with};
@@ -111,4 +111,28 @@ async fn what_another_engine_ended_is_ended() {
     let lease = fleet.api(1).lease("acme", "l").await;
     assert_eq!(lease["usage"]["run_ms"], "300000", "{lease}");
     fleet.first.assert_verified();
+}
+
+/// Free time that comes while leases are remembered is drawn by sandbox, then time, whatever is remembered.
+#[tokio::test]
+async fn free_time_that_comes_later_is_drawn_in_order() {
+    let run = async |backend| {
+        let engine = Engine::with_payer(backend, noon().plus_h(1)).await;
+        let api = &engine.admin;
+        let asks = [("l-1", "s-1", 8, 8_192), ("l-2", "s-2", 1, 1_024)].map(|(id, sandbox, vcpus, memory)| {
+            with(lease(id, sandbox, vcpus, memory, 2 * HOUR_S), "starts_at", noon().to_string())
+        });
+        made(api.admit("acme", "ci", &asks).await);
+        for minute in 1..4 {
+            api.accepted(&[sample("acme", "s-2", "l-2", noon().plus_s(60 * minute), 60_000_000 * minute)]).await;
+        }
+        let grant = json!({"id": "g", "sandbox_hours": 1, "starts_on": "2026-11-10"});
+        made(api.post("/v1/accounts/acme/grants", &grant).await);
+        let at = noon().plus_s(3_540);
+        let samples = [sample("acme", "s-1", "l-1", at, 60_000_000), sample("acme", "s-2", "l-2", at, 3_540_000_000)];
+        api.accepted(&samples).await;
+        engine.assert_verified();
+        (api.lease("acme", "l-1").await, api.lease("acme", "l-2").await, api.balance("acme").await)
+    };
+    assert_eq!(run(Backend::Postgres).await, run(Backend::Sqlite).await);
 }

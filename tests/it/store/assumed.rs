@@ -60,7 +60,7 @@ async fn numbers(database: &Database) -> Vec<i64> {
 }
 
 fn is_again<T>(outcome: &Answer<T>) -> bool {
-    matches!(outcome, Err(StoreError::Again(_)))
+    matches!(outcome, Err(StoreError::Again(_) | StoreError::Stale(_)))
 }
 
 pub(crate) async fn what_is_assumed_is_saved_where_it_is_so(database: Database) {
