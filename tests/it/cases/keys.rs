@@ -9,6 +9,7 @@ on_each_backend!(
     introspection,
     operator_tokens_are_listed_and_revoked,
     a_revoked_token_passes_no_gate,
+    a_known_token_is_answered_like_a_new_one,
     the_card_in_force_and_what_comes,
     what_a_customer_may_be_called,
 );
@@ -70,6 +71,19 @@ async fn operator_tokens_are_listed_and_revoked(backend: Backend) {
     assert_eq!(api.delete(&path).await.0, 204);
     refused(host.samples(&[]).await, 401, "unauthorized");
     refused(api.delete("/v1/tokens/nope").await, 404, "not_found");
+}
+
+/// What is large comes compressed, whoever confirmed the token.
+async fn a_known_token_is_answered_like_a_new_one(backend: Backend) {
+    let engine = Engine::with_payer(backend, noon()).await;
+    let api = engine.control_plane();
+    let leases: Vec<_> = (0..40).map(|number| shape(&format!("l-{number}"), HOUR_S)).collect();
+    let body = json!({"key": "ci", "leases": leases}).to_string();
+    let headers = [("content-type", "application/json"), ("accept-encoding", "gzip")];
+    for status in [201, 200, 200] {
+        let raw = api.raw("POST", "/v1/accounts/acme/leases", &headers, body.clone().into_bytes()).await;
+        assert_eq!((raw.status, raw.body.get(..2)), (status, Some(&[0x1f, 0x8b][..])));
+    }
 }
 
 /// The gate confirms a token that is recognised: a revoked one admits nothing, and is told nothing of what it asks.
