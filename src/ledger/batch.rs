@@ -400,7 +400,9 @@ impl Engine {
             let outcome = Box::pin(self.try_samples(sent, recalled.take(), free)).await;
             if assumes {
                 let undone = outcome.as_ref().is_err_and(Failed::is_undone);
-                self.tally.count_recall(!undone);
+                if outcome.is_ok() || undone {
+                    self.tally.count_recall(!undone);
+                }
                 if outcome.is_ok() || outcome.as_ref().is_err_and(Failed::is_stale) {
                     self.recall.learn(outcome.is_ok());
                 }
@@ -429,7 +431,10 @@ impl Engine {
             return self.finish(tx, &set, outcomes).await;
         };
         let outcomes = self.commit(tx, &set, outcomes).await?;
-        let known = set.changes.known_leases();
+        // One that is over is not sampled on.
+        let (known, over): (Vec<_>, Vec<_>) = set.changes.known_leases().partition(|(_, lease)| lease.open);
+        self.recall.forget(over.into_iter().map(|(key, _)| key));
+        let known = known.into_iter();
         self.recall.keep(known.map(|(key, lease)| (key.clone(), (Arc::clone(lease), written_by))));
         Ok(outcomes)
     }

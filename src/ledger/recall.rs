@@ -5,8 +5,9 @@
 //! another batch of this one, may write a lease at any time; an engine that forgets all only reads more.
 //!
 //! Recalled are leases whose samples are plain: in order, of a running lease, with nothing to correct; of accounts without
-//! free time left, which is drawn in one order over all samples of a batch. Where samples of a lease come to several engines by turns, each finds what
-//! the other left: so after a batch that assumed in vain the next ones read, the more often it happens the longer.
+//! free time left, which is drawn in one order over all samples of a batch. Where samples of a lease come to several
+//! engines by turns, each finds what the other left: so after a batch that assumed in vain the next ones read, the more
+//! often it happens the longer.
 //!
 //! Only where several can write at once: elsewhere reading a lease is no wait.
 #![expect(
@@ -154,7 +155,9 @@ impl Memory {
     }
 
     fn take(&mut self, key: &LeaseKey) -> Option<Recalled> {
-        self.young.remove(key).or_else(|| self.old.remove(key))
+        // Both: one that was kept again without being recalled has an older self.
+        let (young, old) = (self.young.remove(key), self.old.remove(key));
+        young.or(old)
     }
 
     fn keep(&mut self, key: LeaseKey, lease: Recalled) {
@@ -367,6 +370,18 @@ mod tests {
         let recall = keeping([lease(0), lease(1)]);
         recall.keep([(key(1), (Arc::new(lease(1)), WrittenBy::of_test(1, 8)))]);
         assert_eq!(parts(&recall, vec![sent(0, 20), sent(1, 20)]), [(true, vec![1]), (false, vec![0])]);
+    }
+
+    #[test]
+    fn what_is_forgotten_has_no_older_self() {
+        let recall = keeping([lease(0)]);
+        {
+            let mut memory = recall.memory();
+            memory.old = std::mem::take(&mut memory.young);
+        }
+        recall.keep([(key(0), (Arc::new(lease(0)), WrittenBy::of_test(2, 7)))]);
+        recall.forget([&key(0)]);
+        assert_eq!(parts(&recall, vec![sent(0, 20)]), [(false, vec![0])]);
     }
 
     #[test]

@@ -24,9 +24,9 @@
 //! those that share it too (`FOR UPDATE`), so that no addition to those days is under way.
 //!
 //! **No lost update.** A row is written as a whole only by a batch that locked it and loaded it afterwards, or that finds it
-//! as it assumed it to be; all else is added to. A locking statement answers its own rows as they are when they are got, for it reads each again after the
-//! wait; all else that is decided on is loaded in statements after the lock that keeps it as it is (a join in the locking
-//! statement would read from before the wait). For a decision that is its account's: grants, cards, keys and limits change
+//! as it assumed it to be; all else is added to. A locking statement answers its own rows as they are when they are got, for
+//! it reads each again after the wait; all else that is decided on is loaded in statements after the lock that keeps it as
+//! it is (a join in the locking statement would read from before the wait). For a decision that is its account's: grants, cards, keys and limits change
 //! under it, and counters are only lowered without it; so they may be read beside the locks on leases, from before their
 //! wait (`decision.rs`). What is read before a lock only says what to lock. A row that is not there can't be locked:
 //! leases and sandboxes are made under their account's lock, accounts and rate cards by inserts that break a key when
