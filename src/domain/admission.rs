@@ -231,6 +231,9 @@ fn may_ask(standing: &Standing<'_>) -> Result<(), Refusal> {
 
 /// Rule 2: no effective window of another lease of the sandbox meets the new one.
 fn sandboxes_are_free(asks: &[Ask], standing: &Standing<'_>) -> Result<(), Refusal> {
+    if standing.others.is_empty() && asks.len() == 1 {
+        return Ok(());
+    }
     let mut seen: BTreeMap<&SandboxId, Vec<(&LeaseId, Span)>> = BTreeMap::new();
     for (sandbox, lease, span) in standing.others {
         seen.entry(sandbox).or_default().push((lease, *span));
@@ -286,10 +289,9 @@ fn within_limits(asks: &[Ask], standing: &Standing<'_>) -> Result<Result<(), Ref
     });
     let limits: Vec<Limit<'_>> = by_key.into_iter().chain(by_account).collect();
     let mut earlier = BTreeMap::new();
-    for ask in asks {
-        let new = ask.shape.worst_case_by_day(ask.window)?;
-        if let Some((day, limit)) = first_passed(&new, &earlier, &limits, standing.prices)? {
-            let needed = new.get(&day).copied().unwrap_or_default().plus(before(&earlier, day))?;
+    let mut asks = asks.iter().peekable();
+    while let Some(ask) = asks.next() {
+        if let Some((day, needed, limit)) = first_passed(ask.shape, ask.window, &earlier, &limits, standing.prices)? {
             let (stands, prices) = (limit.stands(day), standing.prices);
             return Ok(Err(Refusal::SpendingLimitReached(Box::new(LimitReached {
                 scope: limit.scope,
@@ -305,9 +307,12 @@ fn within_limits(asks: &[Ask], standing: &Standing<'_>) -> Result<Result<(), Ref
                 longest_timeout_s: longest_timeout_s(ask, &earlier, &limits, prices)?,
             }))));
         }
-        for (day, usage) in new {
-            let sum = before(&earlier, day).plus(usage)?;
-            earlier.insert(day, sum);
+        // Most requests are for one lease: nothing comes after it.
+        if asks.peek().is_some() {
+            for (day, part) in ask.window.by_day() {
+                let sum = before(&earlier, day).plus(ask.shape.worst_case(part)?)?;
+                earlier.insert(day, sum);
+            }
         }
     }
     Ok(Ok(()))
@@ -317,20 +322,21 @@ fn before(earlier: &BTreeMap<Day, Usage>, day: Day) -> Usage {
     earlier.get(&day).copied().unwrap_or(Usage::ZERO)
 }
 
-/// The first day, and on it the first limit, that `new` on top of `earlier` would pass.
+/// The first day, and on it the first limit, that a shape's worst case on top of `earlier` would pass; and the sum of both.
 fn first_passed<'a, 'b>(
-    new: &BTreeMap<Day, Usage>,
+    shape: Shape,
+    window: Span,
     earlier: &BTreeMap<Day, Usage>,
     limits: &'b [Limit<'a>],
     prices: &PriceBook,
-) -> Result<Option<(Day, &'b Limit<'a>)>, Overflow> {
-    for (day, usage) in new {
-        let needed = before(earlier, *day).plus(*usage)?;
+) -> Result<Option<(Day, Usage, &'b Limit<'a>)>, Overflow> {
+    for (day, part) in window.by_day() {
+        let needed = before(earlier, day).plus(shape.worst_case(part)?)?;
         for limit in limits {
-            let stands = limit.stands(*day);
+            let stands = limit.stands(day);
             let with = DayTotals { reserved: stands.reserved.plus(needed)?, ..stands };
-            if !with.fits(*day, prices, limit.most)? {
-                return Ok(Some((*day, limit)));
+            if !with.fits(day, prices, limit.most)? {
+                return Ok(Some((day, needed, limit)));
             }
         }
     }
@@ -349,8 +355,7 @@ fn longest_timeout_s(
     while fits.saturating_add(1) < too_long {
         let middle = fits.midpoint(too_long);
         let window = Span { end: ask.window.start.plus_ms(middle.saturating_mul(1_000))?, ..ask.window };
-        let new = ask.shape.worst_case_by_day(window)?;
-        if first_passed(&new, earlier, limits, prices)?.is_none() {
+        if first_passed(ask.shape, window, earlier, limits, prices)?.is_none() {
             fits = middle;
         } else {
             too_long = middle;

@@ -323,8 +323,11 @@ impl Lease {
         if self.settled_at.is_some() {
             return Ok(BTreeMap::new());
         }
-        let posted = self.meter.tail(&self.terms(prices))?.by_day()?;
         let worst = self.shape.worst_case_by_day(self.unmetered())?;
+        let posted = self.meter.tail(&self.terms(prices))?.by_day()?;
+        if posted.is_empty() {
+            return Ok(worst);
+        }
         worst
             .into_iter()
             .map(|(day, usage)| {

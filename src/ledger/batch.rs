@@ -24,6 +24,7 @@ use super::cut::cut;
 use super::ingest::{Sent, ingest};
 use super::lanes::{self, GateJob, Inbox, Job, Lanes, SliceJob, Taken};
 use super::lives::{Life, LifeAnswer};
+use super::outbox::Outbox;
 use super::recall::{Part, Recalled};
 use super::retry::{Attempts, Failed};
 use super::working_set::{LeaseKey, Rules, WorkingSet};
@@ -131,6 +132,7 @@ pub fn start(engine: &Engine, stop: &CancellationToken) -> (Lanes, Vec<tokio::ta
 async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
     let mut stopping = false;
     let mut taken = Taken::default();
+    let mut outbox = Outbox::new(&engine.store);
     // Whether its last samples met an account with free time left; not known is as if.
     let mut free = true;
     loop {
@@ -148,19 +150,19 @@ async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
         // One of the lanes is closed and empty: so are they all, or will be; take what is left without waiting.
         inbox.take_waiting(&mut taken, engine.limits);
         if taken.is_empty() && !waited {
-            return;
+            return outbox.empty(0).await;
         }
         for batch in cut(std::mem::take(&mut taken.gates), engine.limits.commands_max, leases_of) {
-            engine.gates(batch).await;
+            engine.gates(batch, &mut outbox).await;
         }
         for job in std::mem::take(&mut taken.alone) {
             let answer = engine.alone(&job.command).await;
-            drop(job.reply.send(answer));
+            outbox.tell(|kept| drop(job.reply.send(if_kept(answer, &kept)))).await;
         }
-        engine.lives(std::mem::take(&mut taken.lives)).await;
+        engine.lives(std::mem::take(&mut taken.lives), &mut outbox).await;
         let slices = std::mem::take(&mut taken.slices);
         if !slices.is_empty() {
-            engine.slices(slices, &mut free).await;
+            engine.slices(slices, &mut free, &mut outbox).await;
             inbox.join_slices(engine.store.is_shared() && !free);
         }
     }
@@ -226,7 +228,8 @@ impl Engine {
         set
     }
 
-    /// Saves what changed, commits, and hands the answers over; a batch that changed nothing is only let go.
+    /// Saves what changed, commits, and hands the answers over; a batch that changed nothing is only let go. They may be
+    /// told when all is kept ([`Outbox`]).
     pub(super) async fn finish<T>(&self, tx: Tx, set: &WorkingSet, answers: T) -> Result<T, Failed<T>> {
         let answers = self.commit(tx, set, answers).await?;
         self.recall.forget(set.changes.known_leases().map(|(key, _)| key));
@@ -236,7 +239,7 @@ impl Engine {
     async fn commit<T>(&self, mut tx: Tx, set: &WorkingSet, answers: T) -> Result<T, Failed<T>> {
         if set.changes != Changes::default() {
             tx.save(&set.changes).await?;
-            if let Err(error) = tx.commit().await {
+            if let Err(error) = tx.commit_early().await {
                 return Err(Failed::at_commit(error, answers));
             }
             self.tally.count(set);
@@ -250,7 +253,7 @@ impl Engine {
         tokio::time::timeout(Duration::from_millis(self.limits.batch_ms_max), batch).await.unwrap_or_else(late)
     }
 
-    async fn gates(&self, jobs: Vec<GateJob>) {
+    async fn gates(&self, jobs: Vec<GateJob>, outbox: &mut Outbox) {
         if jobs.is_empty() {
             return;
         }
@@ -265,7 +268,7 @@ impl Engine {
             }
             outcome => each(outcome, commands.len()),
         };
-        send(replies, answers);
+        outbox.tell(|kept| send(replies, answers, &kept)).await;
     }
 
     async fn pass(&self, commands: &[AtGate]) -> Result<Vec<Answer<Passed>>, StoreError> {
@@ -304,7 +307,7 @@ impl Engine {
         self.finish(tx, &set, answers).await
     }
 
-    async fn lives(&self, jobs: Vec<Job<Life, LifeAnswer>>) {
+    async fn lives(&self, jobs: Vec<Job<Life, LifeAnswer>>, outbox: &mut Outbox) {
         if jobs.is_empty() {
             return;
         }
@@ -319,7 +322,7 @@ impl Engine {
             }
             outcome => each(outcome, commands.len()),
         };
-        send(replies, answers);
+        outbox.tell(|kept| send(replies, answers, &kept)).await;
     }
 
     async fn live(&self, commands: &[Life]) -> Result<Vec<Answer<LifeAnswer>>, StoreError> {
@@ -338,7 +341,7 @@ impl Engine {
     }
 
     /// `free`: whether there was free time left to draw on, the last time; then this time. Admissions wait for such accounts.
-    async fn slices(&self, jobs: Vec<SliceJob>, free: &mut bool) {
+    async fn slices(&self, jobs: Vec<SliceJob>, free: &mut bool, outbox: &mut Outbox) {
         let mut sent = Vec::new();
         let mut replies = Vec::new();
         for job in jobs {
@@ -346,15 +349,18 @@ impl Engine {
             sent.extend(job.command);
         }
         let outcome = self.take_parts(sent, free).await;
-        let mut outcomes = outcome.map_err(told).map(Vec::into_iter);
-        for (count, reply) in replies {
-            let answer = match &mut outcomes {
-                Ok(outcomes) => Ok(outcomes.by_ref().take(count).collect()),
-                Err(error) => Err(error.clone()),
-            };
-            // A caller that went away has its samples in the ledger all the same.
-            drop(reply.send(answer));
-        }
+        let tell = move |kept: Result<(), StoreError>| {
+            let mut outcomes = kept.and(outcome).map_err(told).map(Vec::into_iter);
+            for (count, reply) in replies {
+                let answer = match &mut outcomes {
+                    Ok(outcomes) => Ok(outcomes.by_ref().take(count).collect()),
+                    Err(error) => Err(error.clone()),
+                };
+                // A caller that went away has its samples in the ledger all the same.
+                drop(reply.send(answer));
+            }
+        };
+        outbox.tell(tell).await;
     }
 
     /// Takes samples of leases that are recalled, and the others; outcomes are in the order given.
@@ -466,9 +472,17 @@ fn each<T: Clone>(outcome: Result<Vec<Answer<T>>, StoreError>, count: usize) -> 
     }
 }
 
-fn send<T>(replies: Vec<oneshot::Sender<Answer<T>>>, answers: Vec<Answer<T>>) {
+fn send<T>(replies: Vec<oneshot::Sender<Answer<T>>>, answers: Vec<Answer<T>>, kept: &Result<(), StoreError>) {
     for (reply, answer) in replies.into_iter().zip(answers) {
         // A caller that went away repeats the same id and gets the same answer.
-        drop(reply.send(answer));
+        drop(reply.send(if_kept(answer, kept)));
+    }
+}
+
+/// What may be told of a batch: nothing that is not known to be kept.
+fn if_kept<T>(answer: Answer<T>, kept: &Result<(), StoreError>) -> Answer<T> {
+    match kept {
+        Ok(()) => answer,
+        Err(error) => Err(told(error.clone())),
     }
 }

@@ -340,7 +340,7 @@ pub enum SampleOutcome {
 #[derive(Clone, Debug)]
 pub struct Admitted {
     /// The leases, in the order of the request, as they are now.
-    pub leases: Vec<Lease>,
+    pub leases: Vec<Arc<Lease>>,
     /// `false`: the same request had been carried out before.
     pub fresh: bool,
     /// The prices that they were admitted at.

@@ -4,6 +4,7 @@
 //! step: so a refusal is right for a state that was committed between request and answer, due leases settled.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::batch::{AtGate, Gate, Passed};
 use super::command::{AdmitRequest, Admitted, CommandError, ExtendLease, Quote};
@@ -139,6 +140,6 @@ pub async fn quote(tx: &mut Tx, set: &mut WorkingSet, request: &AdmitRequest) ->
 }
 
 fn worst_cases(admitted: &Admitted) -> Answer<Quote> {
-    let worst = |lease: &Lease| Ok((lease.id.clone(), lease.worst_cost(&admitted.prices)?.ceil()?));
+    let worst = |lease: &Arc<Lease>| Ok((lease.id.clone(), lease.worst_cost(&admitted.prices)?.ceil()?));
     Ok(Ok(admitted.leases.iter().map(worst).collect::<Answer<_>>()?))
 }

@@ -1,5 +1,7 @@
 //! What reads answer: things of the ledger as people see them, priced and adding up.
 
+use std::sync::Arc;
+
 use crate::domain::cost::Amounts;
 use crate::domain::credit::{Credit, CreditBalance};
 use crate::domain::customer::{Account, Key};
@@ -25,7 +27,7 @@ pub struct Listed<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseView {
     /// The lease.
-    pub lease: Lease,
+    pub lease: Arc<Lease>,
     /// Its state now.
     pub state: LeaseState,
     /// Whether it runs and its samples have stopped.

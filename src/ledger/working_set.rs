@@ -311,7 +311,7 @@ impl WorkingSet {
     /// Notes a life of a sandbox as made or changed, so that it is saved.
     pub fn put_sandbox(&mut self, sandbox: Sandbox) {
         let key = (sandbox.account.clone(), sandbox.id.clone(), sandbox.life);
-        let lives = self.sandboxes.entry((key.0.clone(), key.1.clone())).or_default();
+        let lives = self.sandboxes.entry((key.0.clone(), key.1.clone())).or_insert_with(|| Vec::with_capacity(1));
         let known = lives.iter_mut().find(|known| known.life == sandbox.life);
         let is_new = known.is_none() || self.changes.sandboxes_added.contains_key(&key);
         match known {

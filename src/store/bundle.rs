@@ -1,17 +1,18 @@
 //! Several statements in one round trip.
 //!
-//! On a server a statement costs a batch more time on its way there and back than in the database. So statements that do
-//! not need each other's answers go together, as one. An embedded back end, to which nothing is far, runs them one by one.
+//! A statement costs a batch more time on its way there and back than in the database: on a server by the network, in an
+//! embedded back end by its thread, which is woken for each. So statements that do not need each other's answers go
+//! together: on a server as one, embedded as one text of several.
 //!
-//! Those that read answer their rows as records, and the database runs them one after another, in the order in which they
-//! are given. They see the same snapshot, which is taken before the first: what is decided on may stand beside a lock only
+//! On a server those that read answer their rows as records. The database runs them one after another, in the order in
+//! which they are given. They see the same snapshot, which is taken before the first: what is decided on may stand beside a lock only
 //! where that is as good (the doctrine in [`super`] says where). Those that write run in no order, so they are of rows that
 //! nobody else can want: new ones of accounts that are locked.
 
 use std::sync::OnceLock;
 
 use super::dialect::Row;
-use super::statement::{Expanded, Statement, Words};
+use super::statement::{Expanded, Slot, Statement, Words};
 use super::{Answer, Rows, Tx, within};
 
 /// Statements that go together, and in which order.
@@ -23,26 +24,31 @@ pub(super) struct Bundle<const N: usize> {
     pub(super) parts: [&'static Statement; N],
     /// Whether they write; else they read.
     pub(super) writes: bool,
-    together: OnceLock<Expanded>,
+    embedded: OnceLock<Expanded>,
+    server: OnceLock<Expanded>,
 }
 
 impl<const N: usize> Bundle<N> {
     /// A bundle that reads.
     pub(super) const fn of_reads(name: &'static str, parts: [&'static Statement; N]) -> Self {
-        Self { name, parts, writes: false, together: OnceLock::new() }
+        Self { name, parts, writes: false, embedded: OnceLock::new(), server: OnceLock::new() }
     }
 
     /// A bundle that writes.
     pub(super) const fn of_writes(name: &'static str, parts: [&'static Statement; N]) -> Self {
-        Self { name, parts, writes: true, together: OnceLock::new() }
+        Self { name, parts, writes: true, embedded: OnceLock::new(), server: OnceLock::new() }
     }
 
-    /// The statement that all are together, in the words of a back end to which that matters; expanded once.
+    /// What all are together, in a back end's words; expanded once.
     pub(super) fn expanded<W: Words>(
         &'static self,
         join: fn(writes: bool, parts: Vec<String>) -> String,
     ) -> &'static Expanded {
-        self.together.get_or_init(|| {
+        let slot = match W::SLOT {
+            Slot::Embedded => &self.embedded,
+            Slot::Server => &self.server,
+        };
+        slot.get_or_init(|| {
             let mut parameters = 0;
             let mut sql = Vec::with_capacity(N);
             for part in self.parts {
@@ -72,7 +78,7 @@ impl Tx {
         rows: [&Rows<'_>; N],
     ) -> Answer<()> {
         let filled = rows.iter().filter(|rows| !rows.is_empty()).count();
-        if filled > 1 && self.is_shared() {
+        if filled > 1 {
             return within(self.wait, self.connection.write_bundle(bundle, rows)).await;
         }
         for (part, rows) in bundle.parts.into_iter().zip(rows) {

@@ -19,7 +19,7 @@ use super::{Answer, Rows, Tx, all, days, known_row, leases, sandboxes, terms, to
 
 pub(super) static HOLD: Bundle<3> = Bundle::of_reads(
     "hold a decision's accounts",
-    [&super::OPEN_MONTH_SHARED, &tokens::BEARERS, &customers::LOCK_ACCOUNTS],
+    [&super::tx::OPEN_MONTH_SHARED, &tokens::BEARERS, &customers::LOCK_ACCOUNTS],
 );
 pub(super) static LOAD: Bundle<4> =
     Bundle::of_reads("load a decision", [&terms::TERMS, &leases::LOCK_MEETING, &sandboxes::LOCK, &days::KEY_DAYS]);

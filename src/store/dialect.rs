@@ -3,38 +3,44 @@
 //! The only file (with its parts) that asks which back end it is. SQLite has one writer connection and a few that
 //! read; PostgreSQL has connections for each lane of writers and for readers. Both have some for questions.
 
+use std::future::poll_fn;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Transaction};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Either, Executor, Transaction};
 
 use super::bundle::Bundle;
 use super::error::StoreError;
 use super::rows::{Rows, Value};
-use super::statement::{Expanded, Statement, Words as _};
+use super::statement::{Statement, Words as _};
 use super::{Lane, Options};
 
 mod ahead;
 mod asking;
 mod errors;
 mod hosts;
+mod log;
+mod plans;
 mod pools;
 mod queries;
 mod row;
 mod system_columns;
+mod values;
 mod words;
 
+pub(super) use log::Log;
 pub(super) use row::Row;
+pub(super) use values::Around;
 
 use ahead::Ahead;
 use asking::Asking;
 use errors::{failed, failed_in, uncommitted};
 use hosts::Hosts;
 use pools::{Tries, pool, postgres_pool};
-use queries::{bundle_query, postgres_query, sqlite_query, together};
+use queries::{bundle_query, postgres_query, sqlite_bundle_query, sqlite_query};
 
 /// Statements that a connection keeps prepared: more than there are, so that none is ever prepared twice.
 const PREPARED_MAX: usize = 256;
@@ -67,6 +73,8 @@ pub(super) enum Backend {
         readers: SqlitePool,
         /// For [`Backend::ask`]; in memory, the writer.
         asking: Arc<Asking<sqlx::Sqlite>>,
+        /// What commits leave to be synced; in memory there is nothing.
+        log: Option<Arc<Log>>,
     },
     /// A server.
     Postgres {
@@ -120,13 +128,14 @@ impl Backend {
             .row_buffer_size(ROWS_AHEAD)
             .disable_statement_logging();
         if !memory {
-            // FULL: a commit that was answered outlives a loss of power.
+            // A commit that was answered outlives a loss of power: the log is synced beside the next batch.
             connect = connect
                 .journal_mode(SqliteJournalMode::Wal)
-                .synchronous(SqliteSynchronous::Full)
+                .synchronous(SqliteSynchronous::Normal)
                 .pragma("wal_autocheckpoint", WAL_PAGES)
                 .pragma("temp_store", "memory");
         }
+        let file = connect.get_filename().to_owned();
         let mut one = pool::<sqlx::Sqlite>(1, options).test_before_acquire(false);
         if !memory {
             // SQLite ends a transaction by itself when a disk fails; the driver goes on counting it as open, for ever.
@@ -150,7 +159,8 @@ impl Backend {
             let few = few.connect_with(connect.pragma("query_only", "on")).await.map_err(|error| failed(&error))?;
             Asking::by(few, true)
         };
-        Ok(Self::Sqlite { writer, readers, asking: Arc::new(asking) })
+        let log = (!memory).then(|| Log::of(&file));
+        Ok(Self::Sqlite { writer, readers, asking: Arc::new(asking), log })
     }
 
     async fn open_postgres(url: &str, options: Options) -> Result<Self, StoreError> {
@@ -204,6 +214,14 @@ impl Backend {
         match self {
             Self::Sqlite { .. } => false,
             Self::Postgres { .. } => true,
+        }
+    }
+
+    /// What commits leave to be synced, where that is not the database's own.
+    pub(super) fn log(&self) -> Option<&Arc<Log>> {
+        match self {
+            Self::Sqlite { log, .. } => log.as_ref(),
+            Self::Postgres { .. } => None,
         }
     }
 
@@ -265,7 +283,7 @@ impl Backend {
     /// Closes all connections.
     pub(super) async fn close(&self) {
         match self {
-            Self::Sqlite { writer, readers, asking } => {
+            Self::Sqlite { writer, readers, asking, .. } => {
                 asking.close().await;
                 readers.close().await;
                 writer.close().await;
@@ -312,11 +330,15 @@ impl Connection {
     ) -> Result<[Vec<Row>; N], StoreError> {
         let mut found = [const { Vec::new() }; N];
         match self {
-            Self::Sqlite(_) => {
-                for ((part, rows), found) in bundle.parts.into_iter().zip(rows).zip(&mut found) {
-                    let has_source = !part.columns().is_empty();
-                    if !(has_source && rows.is_empty()) {
-                        *found = self.fetch(part, has_source.then_some(rows), &[]).await?;
+            Self::Sqlite(inside) => {
+                let mut answers = Executor::fetch_many(&mut **inside, sqlite_bundle_query(bundle, rows));
+                let mut part = 0_usize;
+                while let Some(answer) = poll_fn(|context| answers.as_mut().poll_next(context)).await {
+                    match answer.map_err(|error| failed_in(bundle.name, &error))? {
+                        Either::Left(_) => part = part.saturating_add(1),
+                        Either::Right(row) => {
+                            found.get_mut(part).ok_or_else(|| StoreError::corrupt(bundle.name))?.push(Row::from(row));
+                        }
                     }
                 }
             }
@@ -339,7 +361,9 @@ impl Connection {
         rows: [&Rows<'_>; N],
     ) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(_) => Err(StoreError::corrupt("an embedded back end runs statements one by one")),
+            Self::Sqlite(inside) => {
+                values::write(inside, bundle.parts.into_iter().zip(rows), bundle.name).await.map(drop)
+            }
             Self::Postgres(inside) => {
                 let done = bundle_query(bundle, rows).execute(&mut **inside).await;
                 done.map(drop).map_err(|error| failed_in(bundle.name, &error))
@@ -356,6 +380,9 @@ impl Connection {
     ) -> Result<u64, StoreError> {
         match self {
             Self::Sqlite(inside) => {
+                if let Some(rows) = rows.filter(|_| values::around(statement).is_some()) {
+                    return values::write(inside, [(statement, rows)], statement.name).await;
+                }
                 let query = sqlite_query(statement.expanded::<words::Sqlite>(), rows, values);
                 query.execute(&mut **inside).await.map(|done| done.rows_affected())
             }
@@ -402,50 +429,6 @@ impl Connection {
             Self::Sqlite(_) => script.sqlite,
             Self::Postgres(_) => script.postgres,
         }
-    }
-
-    /// How the database would run a statement: its plan, a line a step.
-    pub(super) async fn plan(&mut self, statement: &'static Statement) -> Result<Vec<String>, StoreError> {
-        let expanded = match self {
-            Self::Sqlite(_) => statement.expanded::<words::Sqlite>(),
-            Self::Postgres(_) => statement.expanded::<words::Postgres>(),
-        };
-        self.plan_of(statement.name, expanded).await
-    }
-
-    /// The same of a bundle; `None` where its statements go one by one.
-    pub(super) async fn plan_bundle<const N: usize>(
-        &mut self,
-        bundle: &'static Bundle<N>,
-    ) -> Result<Option<Vec<String>>, StoreError> {
-        match self {
-            Self::Sqlite(_) => Ok(None),
-            Self::Postgres(_) => self.plan_of(bundle.name, together(bundle)).await.map(Some),
-        }
-    }
-
-    async fn plan_of(&mut self, name: &str, expanded: &Expanded) -> Result<Vec<String>, StoreError> {
-        match self {
-            Self::Sqlite(inside) => {
-                let sql = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {}", expanded.sql));
-                let rows = sqlx::query_as::<_, (i64, i64, i64, String)>(sql).fetch_all(&mut **inside).await;
-                rows.map(|rows| rows.into_iter().map(|row| row.3).collect())
-            }
-            Self::Postgres(inside) => {
-                let nulls = vec!["NULL"; expanded.parameters].join(", ");
-                let call = if nulls.is_empty() { "plan_of".to_owned() } else { format!("plan_of({nulls})") };
-                let prepare = AssertSqlSafe(format!("PREPARE plan_of AS {}", expanded.sql));
-                let explain = AssertSqlSafe(format!("EXPLAIN (COSTS OFF) EXECUTE {call}"));
-                let run = async {
-                    sqlx::raw_sql(prepare).execute(&mut **inside).await?;
-                    let rows = sqlx::raw_sql(explain).fetch_all(&mut **inside).await?;
-                    sqlx::raw_sql("DEALLOCATE plan_of").execute(&mut **inside).await?;
-                    rows.iter().map(|row| sqlx::Row::try_get(row, 0)).collect()
-                };
-                run.await
-            }
-        }
-        .map_err(|error| failed_in(name, &error))
     }
 
     /// Makes it so.

@@ -68,14 +68,10 @@
 //! Limits: a SQLite database in memory has one connection in all, so a snapshot waits for the batch that is under
 //! way; don't hold both at once.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
-
-use crate::domain::id::{AccountId, LeaseId};
-use crate::domain::time::{Month, Timestamp};
 
 mod archive;
 mod audit;
@@ -109,6 +105,7 @@ mod statement;
 mod sums;
 mod terms;
 mod tokens;
+mod tx;
 mod voids;
 
 pub mod changes;
@@ -116,10 +113,12 @@ pub mod shapes;
 
 pub use error::StoreError;
 pub use rows::WrittenBy;
+pub use tx::Tx;
 
-use dialect::{Backend, Connection, Row};
-use rows::{RowId, Rows, Value, Xid};
+use dialect::{Backend, Row};
+use rows::{Rows, Value};
 use statement::Statement;
+use tx::{all, known_row, within};
 
 /// How much longer than the server's own limits an answer is awaited, in milliseconds.
 const WAIT_MORE_MS: u64 = 250;
@@ -194,8 +193,32 @@ impl Store {
 
     /// Begins a batch that writes.
     pub async fn begin(&self, lane: Lane) -> Answer<Tx> {
+        self.is_well()?;
         let connection = within(self.wait, self.backend.begin(lane)).await?;
-        Ok(Tx::by(connection, self.wait))
+        Ok(Tx::of_batch(connection, self.wait, self.backend.log().cloned()))
+    }
+
+    /// Waits until all that is committed by now outlives a loss of power: only then may anybody be told of it. What a
+    /// [`Tx::commit`] or a snapshot answers has waited already.
+    pub fn keep(&self) -> impl Future<Output = Answer<()>> + Send + use<> {
+        let kept = self.backend.log().map(|log| log.keep());
+        let wait = self.wait;
+        async move {
+            match kept {
+                Some(kept) => within(wait, kept).await,
+                None => Ok(()),
+            }
+        }
+    }
+
+    /// Whether [`Store::keep`] has anything to wait for.
+    #[must_use]
+    pub fn keeps_later(&self) -> bool {
+        self.backend.log().is_some()
+    }
+
+    fn is_well(&self) -> Answer<()> {
+        self.backend.log().map_or(Ok(()), |log| log.is_well())
     }
 
     /// Begins a [`Lane::Decision`] that will be asked for at once, while nobody waits for it.
@@ -205,8 +228,9 @@ impl Store {
 
     /// Begins a consistent snapshot to read from; it never waits for a lock.
     pub async fn read(&self) -> Answer<Tx> {
+        self.is_well()?;
         let connection = within(self.wait, self.backend.read()).await?;
-        Ok(Tx::by(connection, self.wait))
+        Ok(Tx::of_snapshot(connection, self.wait, self.backend.log().cloned()))
     }
 
     /// All rows of one statement, outside of any transaction: it sees what is committed when it begins.
@@ -229,7 +253,7 @@ impl Store {
         let Some(reports) = &self.reports else { return self.read().await };
         let backend = reports.backend.get_or_try_init(|| Backend::open(&reports.url, reports.options)).await?;
         let connection = within(self.wait, backend.read()).await?;
-        Ok(Tx::by(connection, self.wait))
+        Ok(Tx::of_snapshot(connection, self.wait, backend.log().cloned()))
     }
 
     /// Closes all connections, after those that are in use are given back.
@@ -265,7 +289,7 @@ impl Store {
 
 fn statements() -> impl Iterator<Item = &'static Statement> {
     let lists = [
-        STATEMENTS,
+        tx::STATEMENTS,
         archive::STATEMENTS,
         audit::STATEMENTS,
         billed::STATEMENTS,
@@ -294,167 +318,4 @@ fn statements() -> impl Iterator<Item = &'static Statement> {
         voids::STATEMENTS,
     ];
     lists.into_iter().flatten().copied()
-}
-
-/// A transaction: a batch that writes, or a snapshot to read. Dropped without a commit, it is rolled back.
-#[derive(Debug)]
-pub struct Tx {
-    connection: Connection,
-    /// Longest wait for one answer.
-    wait: Duration,
-    /// The server's clock when the last lock was got.
-    locked_at: Option<Timestamp>,
-    /// Where leases lie that are locked and not yet written.
-    row_ids: BTreeMap<(AccountId, LeaseId), RowId>,
-    /// Leases that are not locked but assumed to be as these transactions left them.
-    assumed: BTreeMap<(AccountId, LeaseId), WrittenBy>,
-}
-
-/// What the database answers in time.
-async fn within<T>(wait: Duration, answer: impl Future<Output = Answer<T>>) -> Answer<T> {
-    let late = |_| Err(StoreError::Unavailable("the database does not answer in time".to_owned()));
-    tokio::time::timeout(wait, answer).await.unwrap_or_else(late)
-}
-
-static OPEN_MONTH: Statement = Statement::new("open month", "SELECT open_month FROM watermark WHERE id = 1");
-/// Both watermarks: a batch holds them until it commits.
-static OPEN_MONTH_SHARED: Statement = Statement::new(
-    "open month, held",
-    "SELECT w.open_month, e.from_month FROM watermark w CROSS JOIN evidence_watermark e
-    WHERE w.id = 1 AND e.id = 1 {lock_share}",
-);
-static TRANSACTION: Statement = Statement::new("transaction", "SELECT {transaction}, {server}");
-static STATEMENTS: &[&Statement] = &[&OPEN_MONTH, &OPEN_MONTH_SHARED, &TRANSACTION];
-
-impl Tx {
-    fn by(connection: Connection, wait: Duration) -> Self {
-        Self { connection, wait, locked_at: None, row_ids: BTreeMap::new(), assumed: BTreeMap::new() }
-    }
-
-    /// Takes leases to be as these transactions left them, without a lock. They are locked when they are saved; where one
-    /// is not so any more, or the server is another, [`Tx::save`] answers [`StoreError::Stale`]. Only what samples change of them can be saved.
-    pub fn assume(&mut self, leases: BTreeMap<(AccountId, LeaseId), WrittenBy>) {
-        self.assumed = leases;
-    }
-
-    /// By whom, once it is committed, the rows that this batch saves will have been written. `None` on SQLite.
-    pub async fn writes_as(&mut self) -> Answer<Option<WrittenBy>> {
-        let mut row = known_row(self.fetch(&TRANSACTION, &[]).await?)?;
-        let (number, server) = (row.opt_int()?, row.int()?);
-        let written_by = |number| Ok(WrittenBy { transaction: Xid(u32::try_from(number)?), server });
-        let written_by: Result<_, std::num::TryFromIntError> = number.map(written_by).transpose();
-        written_by.map_err(|_| StoreError::corrupt("the number of a transaction"))
-    }
-
-    /// Makes it so; only then may anybody be answered.
-    pub async fn commit(self) -> Answer<()> {
-        let late = |_| Err(StoreError::Unknown("the database does not answer a commit in time".to_owned()));
-        tokio::time::timeout(self.wait, self.connection.commit()).await.unwrap_or_else(late)
-    }
-
-    /// Whether others can write at the same time, so that what was read before a lock may have changed since.
-    #[must_use]
-    pub fn is_shared(&self) -> bool {
-        self.connection.is_shared()
-    }
-
-    /// The database's clock, when it has one that all engines share: PostgreSQL's, as it was when the last lock was got
-    /// (without any: at this instant). `None` on SQLite.
-    pub async fn now(&mut self) -> Answer<Option<Timestamp>> {
-        if self.locked_at.is_some() {
-            return Ok(self.locked_at);
-        }
-        let now = within(self.wait, self.connection.now_ms()).await?;
-        now.map(|ms| Timestamp::from_ms(ms).ok_or_else(|| StoreError::corrupt("the database's clock"))).transpose()
-    }
-
-    /// The earliest open month; held against being closed until the commit if `lock_share`.
-    pub async fn open_month(&mut self, lock_share: bool) -> Answer<Month> {
-        if lock_share {
-            return self.hold_watermarks().await.map(|(open_month, _)| open_month);
-        }
-        let mut row = known_row(self.fetch(&OPEN_MONTH, &[]).await?)?;
-        row.month()
-    }
-
-    /// The earliest open month and the first month whose evidence is at hand, both held against being moved until the
-    /// commit.
-    pub async fn hold_watermarks(&mut self) -> Answer<(Month, Month)> {
-        let mut row = known_row(self.fetch(&OPEN_MONTH_SHARED, &[]).await?)?;
-        Ok((row.month()?, row.month()?))
-    }
-
-    /// All rows of a statement without a row source.
-    async fn fetch(&mut self, statement: &'static Statement, values: &[Value<'_>]) -> Answer<Vec<Row>> {
-        within(self.wait, self.connection.fetch(statement, None, values)).await
-    }
-
-    /// All rows of a statement with a row source; nothing is asked when it is empty.
-    async fn fetch_rows(
-        &mut self,
-        statement: &'static Statement,
-        rows: &Rows<'_>,
-        values: &[Value<'_>],
-    ) -> Answer<Vec<Row>> {
-        if rows.is_empty() {
-            return Ok(Vec::new());
-        }
-        within(self.wait, self.connection.fetch(statement, Some(rows), values)).await
-    }
-
-    /// Locks the rows that a statement finds and answers them as they are when they are locked.
-    async fn lock<T>(
-        &mut self,
-        statement: &'static Statement,
-        rows: &Rows<'_>,
-        read: impl Fn(&mut Row) -> Answer<T>,
-    ) -> Answer<Vec<T>> {
-        let rows = self.fetch_rows(statement, rows, &[]).await?;
-        self.locked(rows, read)
-    }
-
-    /// Reads rows that a statement locked: each begins with the server's time at which it was got.
-    fn locked<T>(&mut self, rows: Vec<Row>, read: impl Fn(&mut Row) -> Answer<T>) -> Answer<Vec<T>> {
-        let mut locked_at = self.locked_at;
-        let mut found = Vec::with_capacity(rows.len());
-        for mut row in rows {
-            locked_at = row.opt_time()?.max(locked_at);
-            found.push(read(&mut row)?);
-        }
-        self.locked_at = locked_at;
-        Ok(found)
-    }
-
-    /// Runs a statement without a row source; answers how many rows were written.
-    async fn execute(&mut self, statement: &'static Statement, values: &[Value<'_>]) -> Answer<u64> {
-        within(self.wait, self.connection.execute(statement, None, values)).await
-    }
-
-    /// Writes with a row source; nothing is asked when it is empty. Answers how many rows were written.
-    async fn write(&mut self, statement: &'static Statement, rows: &Rows<'_>) -> Answer<u64> {
-        self.write_with(statement, rows, &[]).await
-    }
-
-    /// The same with values beside the rows.
-    async fn write_with(
-        &mut self,
-        statement: &'static Statement,
-        rows: &Rows<'_>,
-        values: &[Value<'_>],
-    ) -> Answer<u64> {
-        if rows.is_empty() {
-            return Ok(0);
-        }
-        within(self.wait, self.connection.execute(statement, Some(rows), values)).await
-    }
-}
-
-/// The one row that has to be there.
-fn known_row(rows: Vec<Row>) -> Answer<Row> {
-    rows.into_iter().next().ok_or_else(|| StoreError::corrupt("a row is not there"))
-}
-
-/// Reads every row with the same reader.
-fn all<T>(rows: Vec<Row>, read: impl Fn(&mut Row) -> Answer<T>) -> Answer<Vec<T>> {
-    rows.into_iter().map(|mut row| read(&mut row)).collect()
 }

@@ -26,6 +26,8 @@
 
 use std::sync::OnceLock;
 
+use super::dialect::Around;
+
 /// In whose words a statement is expanded.
 pub(super) trait Words: Sync {
     /// Where this dialect's expansion is kept in a [`Statement`].
@@ -142,6 +144,8 @@ pub(super) struct Statement {
     text: &'static str,
     embedded: OnceLock<Expanded>,
     server: OnceLock<Expanded>,
+    /// As the embedded back end writes rows, where it can.
+    pub(super) around: OnceLock<Option<Around>>,
 }
 
 /// A statement in a back end's words.
@@ -156,7 +160,7 @@ pub(super) struct Expanded {
 impl Statement {
     /// A statement by name and text.
     pub(super) const fn new(name: &'static str, text: &'static str) -> Self {
-        Self { name, text, embedded: OnceLock::new(), server: OnceLock::new() }
+        Self { name, text, embedded: OnceLock::new(), server: OnceLock::new(), around: OnceLock::new() }
     }
 
     /// The text, before words are put in.

@@ -39,7 +39,7 @@ impl Driver {
             let other = ledger.leases(&owner, LeaseFilter::default(), page()).await.unwrap().items;
             assert_eq!(mine.len(), other.len());
             for (mine, other) in mine.into_iter().zip(other) {
-                assert_eq!((mine.lease.id, mine.usage), (other.lease.id, other.usage));
+                assert_eq!((&mine.lease.id, mine.usage), (&other.lease.id, other.usage));
             }
             let mine = self.ledger.sandboxes(&owner, page()).await.unwrap().items;
             let other = ledger.sandboxes(&owner, page()).await.unwrap().items;

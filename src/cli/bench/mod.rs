@@ -94,7 +94,7 @@ pub(super) async fn run(args: BenchArgs) -> anyhow::Result<()> {
     let bench = Bench { args, folder, bar: ProgressBar::new_spinner() };
     bench.bar.enable_steady_tick(Duration::from_millis(200));
     let mut report = Report {
-        database: if bench.is_postgres() { "PostgreSQL" } else { "SQLite, WAL, synchronous FULL" }.to_owned(),
+        database: if bench.is_postgres() { "PostgreSQL" } else { "SQLite, WAL, each answer synced before" }.to_owned(),
         processors: std::thread::available_parallelism().map_or(0, usize::from),
         load_before: load_average(),
         rounds: usize::from(bench.args.rounds),

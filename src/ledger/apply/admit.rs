@@ -62,10 +62,9 @@ impl WorkingSet {
     }
 
     /// The leases of a request that was carried out before; `None` for a new one.
-    fn known_request(&self, request: &AdmitRequest) -> Applied<Option<Vec<Lease>>> {
-        let find =
-            |asked: &LeaseRequest| self.leases.get(&(request.account.clone(), asked.id.clone())).map(AsRef::as_ref);
-        let known: Vec<&Lease> = request.leases.iter().filter_map(find).collect();
+    fn known_request(&self, request: &AdmitRequest) -> Applied<Option<Vec<Arc<Lease>>>> {
+        let find = |asked: &LeaseRequest| self.leases.get(&(request.account.clone(), asked.id.clone()));
+        let known: Vec<&Arc<Lease>> = request.leases.iter().filter_map(find).collect();
         let Some(first) = known.first() else { return Ok(None) };
         if known.len() < request.leases.len() {
             return Err(lease_conflict(
@@ -185,7 +184,9 @@ impl WorkingSet {
                 .filter(|((_, on), _)| *on == day)
                 .try_fold(DayTotals::default(), |sum, (_, add)| sum.plus(*add))?;
             key_days.insert(day, self.key_day(account, key, day)?.plus(mine)?);
-            account_days.insert(day, self.account_day(account, day)?.plus(all)?);
+            if owner.daily_limit.is_some() {
+                account_days.insert(day, self.account_day(account, day)?.plus(all)?);
+            }
         }
         let mut others = Vec::new();
         for ask in asks {
@@ -236,10 +237,10 @@ impl WorkingSet {
         Ok(())
     }
 
-    fn start(&mut self, request: &AdmitRequest, asked: &LeaseRequest, window: Span) -> Applied<Lease> {
+    fn start(&mut self, request: &AdmitRequest, asked: &LeaseRequest, window: Span) -> Applied<Arc<Lease>> {
         let latest = LatestLease { id: asked.id.clone(), key: request.key.clone(), starts_at: window.start };
         let (life, is_newest) = self.join_sandbox(&request.account, &asked.sandbox, &latest)?;
-        let lease = Lease {
+        let lease = Arc::new(Lease {
             account: request.account.clone(),
             id: asked.id.clone(),
             key: request.key.clone(),
@@ -265,9 +266,9 @@ impl WorkingSet {
             open_hour: None,
             page: OpenPage::default(),
             voided_until: None,
-        };
+        });
         self.post_hold(None, &lease)?;
-        self.add_lease(lease.clone());
+        self.add_lease(Arc::clone(&lease));
         Ok(lease)
     }
 

@@ -1,6 +1,7 @@
 //! Leases with their usage and cost so far.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::super::batch::told;
 use super::super::command::{Admitted, Page};
@@ -60,9 +61,10 @@ impl Ledger {
 
     /// Views of leases that were just admitted. New ones have no usage yet, so the database is not asked again.
     pub async fn admitted_views(&self, admitted: Admitted) -> Answer<Vec<LeaseView>> {
-        if admitted.leases.iter().any(may_have_usage) {
+        if admitted.leases.iter().any(|lease| may_have_usage(lease)) {
             // Boxed: a request that waits for the gate would carry room for its statements all the while.
-            return Box::pin(self.views_of(admitted.leases)).await;
+            let leases = admitted.leases.into_iter().map(Arc::unwrap_or_clone).collect();
+            return Box::pin(self.views_of(leases)).await;
         }
         let now = self.engine.clock.now();
         let stale_after_ms = self.engine.rules.stale_after_ms;
@@ -88,14 +90,14 @@ impl Ledger {
             let sum = closed.chain(open).try_fold(Priced::default(), |sum, (day, totals)| {
                 Ok::<_, StoreError>(sum.plus(priced(book, day, totals)?)?)
             })?;
-            lease_view(lease, sum, book, now, self.engine.rules.stale_after_ms)
+            lease_view(Arc::new(lease), sum, book, now, self.engine.rules.stale_after_ms)
         };
         leases.into_iter().map(view).collect()
     }
 }
 
 fn lease_view(
-    lease: Lease,
+    lease: Arc<Lease>,
     sum: Priced,
     prices: &PriceBook,
     now: Timestamp,

@@ -6,9 +6,9 @@ use sqlx::query::Query;
 use super::super::bundle::Bundle;
 use super::super::rows::{RowId, Rows, Value, Values, Xid};
 use super::super::statement::{Column, Expanded, Kind};
-use super::words::Postgres;
+use super::words::{Postgres, Sqlite};
 
-type SqliteQuery<'q> = Query<'q, sqlx::Sqlite, <sqlx::Sqlite as Database>::Arguments>;
+pub(super) type SqliteQuery<'q> = Query<'q, sqlx::Sqlite, <sqlx::Sqlite as Database>::Arguments>;
 type PostgresQuery<'q> = Query<'q, sqlx::Postgres, <sqlx::Postgres as Database>::Arguments>;
 
 /// SQLite takes rows as one JSON text.
@@ -26,6 +26,21 @@ pub(super) fn sqlite_query<'q>(
             Value::Text(text) => query.bind(text.map(str::to_owned)),
             Value::Int(int) => query.bind(*int),
         };
+    }
+    query
+}
+
+/// Statements that read, one after another, each with its rows; without any it is asked in vain.
+pub(super) fn sqlite_bundle_query<'q, const N: usize>(
+    bundle: &'static Bundle<N>,
+    rows: [&Rows<'_>; N],
+) -> SqliteQuery<'q> {
+    let together = bundle.expanded::<Sqlite>(|_, parts| parts.join("; "));
+    let mut query = sqlx::query(together.sql.as_str());
+    for (part, rows) in bundle.parts.into_iter().zip(rows) {
+        if !part.columns().is_empty() {
+            query = query.bind(rows.to_json());
+        }
     }
     query
 }

@@ -1,0 +1,215 @@
+//! SQLite: the log of its file, and how much of it is on disk.
+//!
+//! With `synchronous=FULL` a commit waits for the disk while it holds the one place of a writer, and that wait is most of
+//! what a batch takes. So the writer commits with `NORMAL`, which leaves the log to the system, and the log is synced here:
+//! after the commit and before anybody is answered, while the next batch is under way. The next one sees what the one before
+//! it did, and is answered after it. A loss of power takes the end of the log, from some commit on ([SQLite, WAL]: a
+//! commit counts if its frames and all before them are whole), so it never takes one without those that followed it, and
+//! none that anybody was told of. SQLite itself syncs the log before it writes it back into the file, and when it begins
+//! it anew.
+//!
+//! Where a sync fails, nothing is known any more of what is on disk ([fsyncgate]): all that follows is refused until the
+//! engine was started again.
+//!
+//! [SQLite, WAL]: https://www.sqlite.org/fileformat2.html#walformat
+//! [fsyncgate]: https://wiki.postgresql.org/wiki/Fsync_Errors
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::watch;
+
+use super::super::error::StoreError;
+
+/// A log, and how much of it is on disk. Commits are numbered as they begin; there is one at a time.
+#[derive(Debug)]
+pub(in super::super) struct Log {
+    /// The last commit that has begun.
+    begun: AtomicU64,
+    /// The last one that has ended, and is to be kept.
+    ended: watch::Sender<u64>,
+    kept: watch::Receiver<Kept>,
+}
+
+/// What is on disk.
+#[derive(Clone, Debug)]
+enum Kept {
+    /// This commit, and all before it.
+    Until(u64),
+    /// Nobody knows.
+    Lost,
+}
+
+impl Kept {
+    fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost)
+    }
+
+    fn has(&self, number: u64) -> bool {
+        matches!(self, Self::Until(kept) if *kept >= number)
+    }
+}
+
+/// A commit that is under way; dropped when it has ended, well or not.
+pub(in super::super) struct Commit<'a> {
+    log: &'a Log,
+    number: u64,
+}
+
+impl Drop for Commit<'_> {
+    fn drop(&mut self) {
+        self.log.ended.send_replace(self.number);
+    }
+}
+
+impl Log {
+    /// The log of a database's file.
+    pub(super) fn of(database: &Path) -> Arc<Self> {
+        let mut path = database.as_os_str().to_owned();
+        path.push("-wal");
+        let path = PathBuf::from(path);
+        Self::synced_by(move || sync(&path))
+    }
+
+    fn synced_by(sync: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> Arc<Self> {
+        let (ended, ends) = watch::channel(0);
+        let (keeps, kept) = watch::channel(Kept::Until(0));
+        tokio::spawn(keep_up(ends, keeps, Arc::new(sync)));
+        Arc::new(Self { begun: AtomicU64::new(0), ended, kept })
+    }
+
+    /// Begins a commit.
+    pub(in super::super) fn commit(&self) -> Commit<'_> {
+        let number = self.begun.fetch_add(1, Ordering::SeqCst).saturating_add(1);
+        Commit { log: self, number }
+    }
+
+    /// Waits until all that has begun to be committed by now is on disk. [`StoreError::Unavailable`] where that can't be
+    /// known any more.
+    pub(in super::super) fn keep(&self) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
+        let number = self.begun.load(Ordering::SeqCst);
+        let mut kept = self.kept.clone();
+        async move {
+            // It ends where it is known, or where nobody syncs any more: then it is as it was last told.
+            let known = kept.wait_for(|kept| kept.is_lost() || kept.has(number)).await;
+            if known.is_ok_and(|kept| kept.has(number)) { Ok(()) } else { Err(lost()) }
+        }
+    }
+
+    /// [`StoreError::Unavailable`] where a sync has failed.
+    pub(in super::super) fn is_well(&self) -> Result<(), StoreError> {
+        if self.kept.borrow().is_lost() { Err(lost()) } else { Ok(()) }
+    }
+}
+
+fn lost() -> StoreError {
+    StoreError::Unavailable("the disk did not take what was written: see to it, then start runtab again".to_owned())
+}
+
+/// Syncs as long as commits end. One sync keeps all that have ended before it begins.
+async fn keep_up<S>(mut ends: watch::Receiver<u64>, keeps: watch::Sender<Kept>, sync: Arc<S>)
+where
+    S: Fn() -> io::Result<()> + Send + Sync + 'static,
+{
+    while ends.changed().await.is_ok() {
+        let number = *ends.borrow_and_update();
+        let sync = Arc::clone(&sync);
+        let synced = tokio::task::spawn_blocking(move || sync()).await.map_err(io::Error::other).flatten();
+        if let Err(error) = synced {
+            tracing::error!(%error, "the log of the database could not be synced");
+            keeps.send_replace(Kept::Lost);
+            return;
+        }
+        keeps.send_replace(Kept::Until(number));
+    }
+}
+
+/// Opened each time: it may be another file than the last time. Where there is none, SQLite has written it back, and synced
+/// the file itself.
+fn sync(log: &Path) -> io::Result<()> {
+    match File::open(log) {
+        Ok(file) => file.sync_data(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+    use std::pin::Pin;
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Sender, channel};
+    use std::task::{Context, Waker};
+
+    use super::{Log, sync};
+
+    fn waits(future: Pin<&mut impl Future>) -> bool {
+        future.poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    }
+
+    /// A log whose syncs wait to be told how they end, and tell when they begin.
+    fn by_hand() -> (std::sync::Arc<Log>, Sender<io::Result<()>>, tokio::sync::mpsc::UnboundedReceiver<()>) {
+        let (ends, end) = channel();
+        let (begins, begun) = tokio::sync::mpsc::unbounded_channel();
+        let end = Mutex::new(end);
+        let log = Log::synced_by(move || {
+            begins.send(()).unwrap();
+            end.lock().unwrap().recv().unwrap_or(Ok(()))
+        });
+        (log, ends, begun)
+    }
+
+    #[tokio::test]
+    async fn what_is_committed_is_kept_by_a_sync_that_begins_afterwards() {
+        let (log, ends, mut begun) = by_hand();
+        log.keep().await.unwrap();
+        drop(log.commit());
+        begun.recv().await.unwrap();
+        // The sync of the first is under way: it says nothing of the second, nor of one that has only begun.
+        let first = log.keep();
+        drop(log.commit());
+        let (second, third) = (log.keep(), log.commit());
+        let (third_too, mut unkept) = (log.keep(), Box::pin(log.keep()));
+        ends.send(Ok(())).unwrap();
+        first.await.unwrap();
+        begun.recv().await.unwrap();
+        assert!(waits(unkept.as_mut()));
+        ends.send(Ok(())).unwrap();
+        second.await.unwrap();
+        assert!(waits(unkept.as_mut()));
+        drop(third);
+        begun.recv().await.unwrap();
+        ends.send(Ok(())).unwrap();
+        third_too.await.unwrap();
+        unkept.await.unwrap();
+        log.is_well().unwrap();
+    }
+
+    #[tokio::test]
+    async fn after_a_sync_that_failed_nothing_is_kept() {
+        let (log, ends, _begun) = by_hand();
+        drop(log.commit());
+        ends.send(Err(io::Error::other("no room"))).unwrap();
+        log.keep().await.unwrap_err();
+        log.is_well().unwrap_err();
+        drop(log.commit());
+        ends.send(Ok(())).ok();
+        log.keep().await.unwrap_err();
+    }
+
+    #[test]
+    fn a_log_that_is_not_there_has_been_written_back() {
+        let directory = tempfile::tempdir().unwrap();
+        sync(&directory.path().join("none-wal")).unwrap();
+        let file = directory.path().join("a-wal");
+        std::fs::write(&file, "x").unwrap();
+        sync(&file).unwrap();
+        sync(&file.join("within")).unwrap_err();
+        sync(Path::new("")).unwrap();
+    }
+}
