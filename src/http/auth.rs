@@ -18,23 +18,15 @@ use crate::ledger::command::{Presented, Principal};
 use crate::secret;
 use crate::wire::problem::Code;
 
-/// What the layer knows of who calls.
-pub(super) enum Known {
-    /// Who it is.
-    Now(Principal),
-    /// Who it was: the gate confirms it.
-    AtGate(Presented),
+/// The SHA-256 of the secret that a request presents.
+pub(super) fn presented(headers: &HeaderMap) -> Option<[u8; 32]> {
+    let digest = headers.get(AUTHORIZATION).and_then(bearer).and_then(secret::digest_of)?;
+    Some(digest.sha256)
 }
 
-/// Finds out who calls; 401 without a valid token. `at_gate`: whether a token that is recognised is confirmed later.
-pub(super) async fn known(state: &Shared, headers: &HeaderMap, at_gate: bool) -> Result<Known, Failure> {
-    let digest =
-        headers.get(AUTHORIZATION).and_then(bearer).and_then(secret::digest_of).ok_or_else(Failure::unauthorized)?;
-    if let Some(presented) = state.ledger.recognise(digest.sha256).filter(|_| at_gate) {
-        return Ok(Known::AtGate(presented));
-    }
-    let principal = state.ledger.authenticate(digest.sha256).await?;
-    principal.map(Known::Now).ok_or_else(Failure::unauthorized)
+/// Whose secret it is; 401 if it is nobody's.
+pub(super) async fn known(state: &Shared, sha256: [u8; 32]) -> Result<Principal, Failure> {
+    state.ledger.authenticate(sha256).await?.ok_or_else(Failure::unauthorized)
 }
 
 fn bearer(header: &HeaderValue) -> Option<&str> {

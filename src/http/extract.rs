@@ -1,9 +1,11 @@
 //! Extractors: bodies, paths and queries, read strictly. What they refuse is a problem that names the field.
 
+use axum::BoxError;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{FromRequest, FromRequestParts, Query as PairQuery, RawPathParams, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Uri};
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use utoipa::IntoParams;
@@ -32,18 +34,13 @@ pub(super) struct JsonBody(Bytes);
 impl FromRequest<Shared> for JsonBody {
     type Rejection = Failure;
 
-    async fn from_request(request: Request, state: &Shared) -> Result<Self, Failure> {
-        if !is_of(request.headers(), "application/json") {
-            return Err(Failure::new(Code::UnsupportedMediaType, "send Content-Type: application/json"));
+    fn from_request(request: Request, state: &Shared) -> impl Future<Output = Result<Self, Failure>> + Send {
+        let fits = plain_json(request.headers());
+        let body = read_body(request, state.settings.body_bytes_max);
+        async move {
+            fits?;
+            body.await.map(Self)
         }
-        if request
-            .headers()
-            .get(CONTENT_ENCODING)
-            .is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
-        {
-            return Err(Failure::new(Code::UnsupportedMediaType, "only bodies of samples may be compressed"));
-        }
-        read_body(request, state.settings.body_bytes_max).await.map(Self)
     }
 }
 
@@ -81,18 +78,54 @@ pub(super) fn is_of(headers: &HeaderMap, media_type: &str) -> bool {
     essence.trim_ascii().eq_ignore_ascii_case(media_type)
 }
 
-/// The whole body; 413 beyond `bytes_max`.
-pub(super) async fn read_body(request: Request, bytes_max: usize) -> Result<Bytes, Failure> {
-    let too_large = || Failure::new(Code::PayloadTooLarge, "send fewer or smaller items in one request");
+/// Whether a body is of JSON and not compressed.
+fn plain_json(headers: &HeaderMap) -> Result<(), Failure> {
+    let is_identity = |encoding: &HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !is_of(headers, "application/json") {
+        return Err(Failure::new(Code::UnsupportedMediaType, "send Content-Type: application/json"));
+    }
+    if !headers.get(CONTENT_ENCODING).is_none_or(is_identity) {
+        return Err(Failure::new(Code::UnsupportedMediaType, "only bodies of samples may be compressed"));
+    }
+    Ok(())
+}
+
+/// The whole body; 413 beyond `bytes_max`. The rest of the request is dropped at once, so that nothing waits with it.
+pub(super) fn read_body(
+    request: Request,
+    bytes_max: usize,
+) -> impl Future<Output = Result<Bytes, Failure>> + Send + use<> {
     let told = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if told.is_some_and(|told| told > bytes_max) {
-        return Err(too_large());
+    let body = request.into_body();
+    async move {
+        if told.is_some_and(|told| told > bytes_max) {
+            return Err(too_large());
+        }
+        gathered(Limited::new(body, bytes_max)).await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                return too_large();
+            }
+            Failure::new(Code::NotJson, "the body broke off or can't be decompressed")
+        })
     }
-    match Limited::new(request.into_body(), bytes_max).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(_) => Err(Failure::new(Code::NotJson, "the body broke off or can't be decompressed")),
+}
+
+fn too_large() -> Failure {
+    Failure::new(Code::PayloadTooLarge, "send fewer or smaller items in one request")
+}
+
+/// All pieces of a body. Most come in one: that is passed on as it is.
+async fn gathered(mut body: Limited<Body>) -> Result<Bytes, BoxError> {
+    let mut pieces = Vec::new();
+    while let Some(frame) = body.frame().await {
+        // Trailers say nothing here.
+        let Ok(piece) = frame?.into_data() else { continue };
+        if pieces.is_empty() && body.is_end_stream() {
+            return Ok(piece);
+        }
+        pieces.extend_from_slice(&piece);
     }
+    Ok(pieces.into())
 }
 
 macro_rules! paths {

@@ -6,13 +6,13 @@
 
 use std::any::Any;
 use std::convert::Infallible;
-use std::future::{poll_fn, ready};
+use std::future::{Ready, poll_fn, ready};
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use axum::Router;
@@ -22,20 +22,20 @@ use axum::http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONNECTION, CONTENT_LEN
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::Route;
+use axum::routing::future::RouteFuture;
 use http_body_util::BodyExt as _;
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Timeout, timeout};
 use tower::layer::layer_fn;
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::SizeAbove;
-use tracing::{Instrument as _, Span};
+use tracing::Span;
 
 use super::Shared;
-use super::auth::{self, Known};
+use super::auth;
 use super::inlet;
 use super::problem::{Failure, PROBLEM_JSON};
-use crate::ledger::command::Presented;
 use crate::secret::hex;
 use crate::wire::problem::Code;
 
@@ -54,69 +54,166 @@ pub(super) fn open(router: Router<Shared>, state: &Shared) -> Router<Shared> {
     layered(router, state, None)
 }
 
-/// Places for requests of the API, where it is the API.
-type Places = Option<Arc<Semaphore>>;
+/// Places for requests of the API.
+type Places = Arc<Semaphore>;
 
-fn layered(router: Router<Shared>, state: &Shared, places: Places) -> Router<Shared> {
+fn layered(router: Router<Shared>, state: &Shared, places: Option<Places>) -> Router<Shared> {
     let state = state.clone();
     router.layer(layer_fn(move |route: Route| {
         let (state, places) = (state.clone(), places.clone());
-        service_fn(move |request| pass(state.clone(), places.clone(), route.clone(), request))
+        service_fn(move |request| pass(state.clone(), places.as_ref(), route.clone(), request))
     }))
 }
 
 /// Carries a request to its route, and the answer back.
+///
+/// What comes of this is allocated and moved for every request: so what can be done at once is done before it, nothing is
+/// in it twice (an async function keeps its arguments beside what they were moved to), and what is rare is boxed.
 #[expect(clippy::disallowed_methods, reason = "telemetry: how long a request took decides nothing")]
-async fn pass(state: Shared, places: Places, route: Route, request: Request) -> Result<Response, Infallible> {
+fn pass(
+    state: Shared,
+    places: Option<&Places>,
+    route: Route,
+    request: Request,
+) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
     let began = Instant::now();
     let in_flight = state.metrics.request_began();
     let told = request.headers().get(REQUEST_ID).filter(|id| id.to_str().is_ok_and(|id| !id.is_empty()));
     let id = told.cloned().or_else(next_id);
-    let path = request.extensions().get::<MatchedPath>().cloned();
-    let path = path.as_ref().map_or("none", MatchedPath::as_str);
+    let matched = request.extensions().get::<MatchedPath>().cloned();
     let method = known(request.method());
-    let span = span(&request, path, id.as_ref());
+    let span = span(&request, path_of(matched.as_ref()), id.as_ref());
     let (request, rest) = inlet::watched(request);
-    let answer = timeout(state.settings.request_timeout, answer(&state, places.as_deref(), route, request));
-    let answer = unwound(async { answer.await.unwrap_or_else(|_| too_slow()) });
-    let mut response = documented(answer.instrument(span.clone()).await);
-    drop(in_flight);
-    let headers = response.headers_mut();
-    // Costs and keys are nobody's to keep.
-    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if rest.is_left() {
-        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    let mut begun = begin(&state, places, route, request);
+    async move {
+        let answer = pin!(timeout(state.settings.request_timeout, answer(&state, &mut begun)));
+        let mut response = documented(unwound(answer, &span).await);
+        drop(in_flight);
+        let headers = response.headers_mut();
+        // Costs and keys are nobody's to keep.
+        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        if rest.is_left() {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if let Some(id) = id {
+            headers.entry(REQUEST_ID).or_insert(id);
+        }
+        let (status, took) = (response.status(), began.elapsed());
+        state.metrics.request_answered(method, path_of(matched.as_ref()), status.as_str(), took);
+        if status.is_server_error() {
+            span.in_scope(|| tracing::warn!(status = status.as_u16(), took_us = took.as_micros(), "failed"));
+        } else {
+            span.in_scope(|| tracing::debug!(status = status.as_u16(), took_us = took.as_micros(), "answered"));
+        }
+        Ok(watched(response, span))
     }
-    if let Some(id) = id {
-        headers.entry(REQUEST_ID).or_insert(id);
-    }
-    let (status, took) = (response.status(), began.elapsed());
-    state.metrics.request_answered(method, path, status.as_str(), took);
-    if status.is_server_error() {
-        span.in_scope(|| tracing::warn!(status = status.as_u16(), took_us = took.as_micros(), "failed"));
-    } else {
-        span.in_scope(|| tracing::debug!(status = status.as_u16(), took_us = took.as_micros(), "answered"));
-    }
-    Ok(watched(response, span))
 }
 
-/// What the route answers, with a place and a token where it needs them.
-async fn answer(state: &Shared, places: Option<&Semaphore>, mut route: Route, mut request: Request) -> Response {
-    let Some(places) = places else { return called(&mut route, request).await };
-    let Ok(_place) = places.try_acquire() else {
+fn path_of(matched: Option<&MatchedPath>) -> &str {
+    matched.map_or("none", MatchedPath::as_str)
+}
+
+/// A request that was begun.
+struct Begun {
+    step: Step,
+    /// The secret that the gate confirms, if it does.
+    at_gate: Option<[u8; 32]>,
+    /// The encodings that are accepted, where answers are compressed.
+    accepted: Option<Vec<HeaderValue>>,
+    /// Its place, which is free again when it is over.
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+type Later<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
+
+/// How far a request is.
+enum Step {
+    /// It needs no route.
+    Answered(Ready<Response>),
+    /// Its route answers.
+    Called(RouteFuture<Infallible>),
+    /// Who asks is found out first, then its route answers. Boxed: whose answers must be fast are mostly recognised.
+    Asked(Later<'static>),
+}
+
+impl Future for Step {
+    type Output = Response;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response> {
+        match &mut *self {
+            Self::Answered(answer) => Pin::new(answer).poll(context),
+            Self::Called(route) => Pin::new(route).poll(context).map(|Ok(answer)| answer),
+            Self::Asked(answer) => answer.as_mut().poll(context),
+        }
+    }
+}
+
+impl Begun {
+    fn of(step: Step) -> Self {
+        Self { step, at_gate: None, accepted: None, _place: None }
+    }
+
+    fn answered(failure: Failure) -> Self {
+        Self::of(Step::Answered(ready(failure.into_response())))
+    }
+}
+
+/// Gives a request to its route, with a place and a token where it needs them.
+fn begin(state: &Shared, places: Option<&Places>, mut route: Route, mut request: Request) -> Begun {
+    let Some(places) = places else { return Begun::of(Step::Called(route.call(request))) };
+    let Ok(place) = Arc::clone(places).try_acquire_owned() else {
         state.metrics.request_shed();
         let detail = "too many requests at once; repeat it a little later";
-        return Failure::new(Code::Unavailable, detail).into_response();
+        return Begun::answered(Failure::new(Code::Unavailable, detail));
     };
-    let accepted: Vec<HeaderValue> = request.headers().get_all(ACCEPT_ENCODING).iter().cloned().collect();
-    match auth::known(state, request.headers(), passes_the_gate(&request)).await {
-        Ok(Known::Now(principal)) => drop(request.extensions_mut().insert(principal)),
-        Ok(Known::AtGate(presented)) => {
-            return compressed(accepted, at_gate(state, route, request, presented).await).await;
-        }
+    let accepted = request.headers().get_all(ACCEPT_ENCODING).iter().cloned().collect();
+    let Some(sha256) = auth::presented(request.headers()) else { return Begun::answered(Failure::unauthorized()) };
+    let recognised = if passes_the_gate(&request) { state.ledger.recognise(sha256) } else { None };
+    let at_gate = recognised.is_some().then_some(sha256);
+    let step = if let Some(presented) = recognised {
+        request.extensions_mut().insert(presented);
+        Step::Called(route.call(request))
+    } else {
+        Step::Asked(Box::pin(asked(Shared::clone(state), sha256, route, request)))
+    };
+    Begun { step, at_gate, accepted: Some(accepted), _place: Some(place) }
+}
+
+/// What the route answers to who has this secret.
+async fn asked(state: Shared, sha256: [u8; 32], mut route: Route, mut request: Request) -> Response {
+    match auth::known(&state, sha256).await {
+        Ok(principal) => request.extensions_mut().insert(principal),
         Err(failure) => return failure.into_response(),
+    };
+    let Ok(response) = route.call(request).await;
+    response
+}
+
+async fn answer(state: &Shared, begun: &mut Begun) -> Response {
+    let response = (&mut begun.step).await;
+    match finished(state, begun, response) {
+        Ok(response) => response,
+        Err(more) => more.await,
     }
-    compressed(accepted, called(&mut route, request).await).await
+}
+
+/// The answer, or what there is to do before it is one: mostly nothing.
+fn finished<'a>(state: &'a Shared, begun: &mut Begun, response: Response) -> Result<Response, Later<'a>> {
+    let refused = begun.at_gate.filter(|_| !response.status().is_success());
+    let accepted = begun.accepted.take().filter(|_| !is_small(&response));
+    if refused.is_none() && accepted.is_none() {
+        return Ok(response);
+    }
+    Err(Box::pin(async move {
+        let response = match refused {
+            Some(sha256) => confirmed(state, sha256, response).await,
+            None => response,
+        };
+        match accepted {
+            Some(accepted) => compressed(accepted, response).await,
+            None => response,
+        }
+    }))
 }
 
 /// Whether a request is carried out by the gate, which confirms who asks.
@@ -126,32 +223,21 @@ fn passes_the_gate(request: &Request) -> bool {
     request.method() == Method::POST && path.is_some_and(|path| ROUTES.contains(&path.as_str()))
 }
 
-/// What the route answers where the gate confirms who asks. Anything but a yes of the gate may come from before it: it is
-/// told only to who is known now.
-async fn at_gate(state: &Shared, mut route: Route, mut request: Request, presented: Presented) -> Response {
-    let sha256 = presented.sha256;
-    request.extensions_mut().insert(presented);
-    let response = called(&mut route, request).await;
-    if response.status().is_success() {
-        return response;
-    }
-    match state.ledger.authenticate(sha256).await {
-        Ok(Some(_)) => response,
-        Ok(None) => Failure::unauthorized().into_response(),
-        Err(error) => Failure::from(error).into_response(),
+/// An answer of the gate that is no yes. It may come from before who asks was confirmed: it is told only to who is known now.
+async fn confirmed(state: &Shared, sha256: [u8; 32], response: Response) -> Response {
+    match auth::known(state, sha256).await {
+        Ok(_) => response,
+        Err(failure) => failure.into_response(),
     }
 }
 
-async fn called(route: &mut Route, request: Request) -> Response {
-    match route.call(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    }
+fn is_small(response: &Response) -> bool {
+    response.body().size_hint().exact().is_some_and(|bytes| bytes < COMPRESS_BYTES_MIN)
 }
 
 /// Compresses what is large, as the caller accepts it. What is small is not even looked at.
 async fn compressed(accepted: Vec<HeaderValue>, response: Response) -> Response {
-    if response.body().size_hint().exact().is_some_and(|bytes| bytes < COMPRESS_BYTES_MIN) || refuses_all(&accepted) {
+    if is_small(&response) || refuses_all(&accepted) {
         return response;
     }
     let mut request = Request::new(());
@@ -185,12 +271,13 @@ fn refuses_all(accepted: &[HeaderValue]) -> bool {
     !said("gzip").or(others).unwrap_or(false) && !said("identity").or(others).unwrap_or(true)
 }
 
-/// The answer, or a problem in place of a panic.
-async fn unwound(answer: impl Future<Output = Response>) -> Response {
-    let mut answer = pin!(answer);
+/// The answer, or a problem in place of a panic, or of none in time. All of it happens in the span.
+async fn unwound(mut answer: Pin<&mut Timeout<impl Future<Output = Response>>>, span: &Span) -> Response {
     poll_fn(|context| {
-        let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)));
-        polled.unwrap_or_else(|cause| Poll::Ready(panicked(cause)))
+        span.in_scope(|| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
+            Ok(answer) => answer.map(|answer| answer.unwrap_or_else(|_| too_slow())),
+            Err(cause) => Poll::Ready(panicked(cause)),
+        })
     })
     .await
 }
@@ -284,11 +371,12 @@ mod tests {
     use axum::extract::Request;
     use axum::http::StatusCode;
     use axum::response::{IntoResponse, Response};
-    use axum::routing::{get, post};
+    use axum::routing::{Route, get, post};
     use http_body_util::BodyExt as _;
     use tower::ServiceExt as _;
+    use tower::layer::layer_fn;
 
-    use super::{compressed, documented, open, panicked};
+    use super::{compressed, documented, open, panicked, pass};
     use crate::http::tests::state;
     use crate::http::{AppState, HttpSettings, Shared};
 
@@ -371,6 +459,19 @@ mod tests {
             let header = |name| told.headers().get(name).map(|value| value.to_str().unwrap());
             assert_eq!((header("content-encoding"), header("vary").is_some()), (encoding, varies), "{bytes}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_allocated_for_every_request_stays_small() {
+        // What allocators keep at hand: beyond it each costs several times as much.
+        const BYTES_MAX: usize = 1_024;
+        let state = Shared::new(state().await);
+        let measured = layer_fn(move |route: Route| {
+            let passing = pass(Shared::clone(&state), None, route.clone(), Request::default());
+            assert!(size_of_val(&passing) <= BYTES_MAX, "{}", size_of_val(&passing));
+            route
+        });
+        drop(Router::<()>::new().route("/", get(async || "")).layer(measured));
     }
 
     #[test]
