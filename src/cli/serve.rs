@@ -213,7 +213,7 @@ async fn serve_http(
             samples_bytes_max: settings.server.samples_limit(),
         },
     };
-    http::serve(listener, state, stop.clone(), settings.server.drain_deadline()).await?;
+    http::serve(listener, state, stop.clone(), settings.server.drain_deadline()).await;
     stop.cancel();
     sweeper.await.context("the settling job broke off")?;
     closer.await.context("the closing job broke off")?;
