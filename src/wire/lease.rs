@@ -11,7 +11,8 @@ use super::schema::{
     Id, LEASES_MAX, MemoryMibCount, MicrosCount, TIMEOUT_SECONDS_MAX, TIMEOUT_SECONDS_MIN, TimeText,
     TimeoutSecondsCount, VcpusCount,
 };
-use super::time::show_time;
+use super::shown::Shown;
+use super::time::ShownTime;
 use super::usage::Priced;
 use crate::domain::id::{AccountId, ExtendId, HostId, KeyId, LeaseId, SandboxId};
 use crate::domain::lease::{EndReason, LeaseKind, LeaseState, Shape};
@@ -253,16 +254,16 @@ pub enum LeaseStateWord {
 pub struct Lease {
     /// Its id.
     #[schema(value_type = Id)]
-    pub id: String,
+    pub id: Shown<LeaseId>,
     /// The account.
     #[schema(value_type = Id)]
-    pub account: String,
+    pub account: Shown<AccountId>,
     /// The key that asked for it and pays.
     #[schema(value_type = Id)]
-    pub key: String,
+    pub key: Shown<KeyId>,
     /// The sandbox.
     #[schema(value_type = Id)]
-    pub sandbox: String,
+    pub sandbox: Shown<SandboxId>,
     /// What it is for.
     pub kind: LeaseKindWord,
     /// Its state now.
@@ -275,16 +276,16 @@ pub struct Lease {
     pub memory_mib: i64,
     /// The start of the granted window.
     #[schema(value_type = TimeText)]
-    pub starts_at: String,
+    pub starts_at: ShownTime,
     /// The end of the granted window.
     #[schema(value_type = TimeText)]
-    pub ends_at: String,
+    pub ends_at: ShownTime,
     /// When it ended, where that was told.
     #[schema(value_type = Option<TimeText>, required = true)]
-    pub ended_at: Option<String>,
+    pub ended_at: Option<ShownTime>,
     /// The host whose samples are taken.
     #[schema(value_type = Option<Id>, required = true)]
-    pub host: Option<String>,
+    pub host: Option<Shown<HostId>>,
     /// Worst-case list cost of the granted window, rounded up.
     #[schema(value_type = MicrosCount)]
     pub worst_case_micros: i64,
@@ -293,7 +294,7 @@ pub struct Lease {
     pub priced: Priced,
     /// The instant of the last accepted sample.
     #[schema(value_type = Option<TimeText>, required = true)]
-    pub last_sample_at: Option<String>,
+    pub last_sample_at: Option<ShownTime>,
     /// Whether it runs and its samples have stopped: none has come for longer than a setting says.
     pub stale: bool,
 }
@@ -302,10 +303,10 @@ impl From<&LeaseView> for Lease {
     fn from(view: &LeaseView) -> Self {
         let lease = &view.lease;
         Self {
-            id: lease.id.to_string(),
-            account: lease.account.to_string(),
-            key: lease.key.to_string(),
-            sandbox: lease.sandbox.to_string(),
+            id: Shown(lease.id.clone()),
+            account: Shown(lease.account.clone()),
+            key: Shown(lease.key.clone()),
+            sandbox: Shown(lease.sandbox.clone()),
             kind: match lease.kind {
                 LeaseKind::Create => LeaseKindWord::Create,
                 LeaseKind::Wake => LeaseKindWord::Wake,
@@ -318,13 +319,13 @@ impl From<&LeaseView> for Lease {
             },
             vcpus: lease.shape.vcpus.count(),
             memory_mib: lease.shape.memory.mib(),
-            starts_at: show_time(lease.window.start),
-            ends_at: show_time(lease.window.end),
-            ended_at: lease.end.map(|end| show_time(end.at)),
-            host: lease.host.as_ref().map(HostId::to_string),
+            starts_at: ShownTime(lease.window.start),
+            ends_at: ShownTime(lease.window.end),
+            ended_at: lease.end.map(|end| ShownTime(end.at)),
+            host: lease.host.clone().map(Shown),
             worst_case_micros: view.worst_case.count(),
             priced: Priced::new(&view.usage, view.amounts),
-            last_sample_at: lease.meter.last.map(|last| show_time(last.at)),
+            last_sample_at: lease.meter.last.map(|last| ShownTime(last.at)),
             stale: view.stale,
         }
     }

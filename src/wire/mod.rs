@@ -22,6 +22,7 @@ pub mod rejected;
 pub mod sample;
 pub mod sandbox;
 pub mod schema;
+pub mod shown;
 pub mod test_clock;
 pub mod time;
 pub mod token;

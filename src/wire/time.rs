@@ -1,5 +1,9 @@
 //! Times, days and months on the wire: RFC 3339 with an offset, `YYYY-MM-DD`, `YYYY-MM`.
 
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
 use crate::domain::time::{Day, Month, Timestamp};
 
 /// What a time must look like, for people.
@@ -47,10 +51,46 @@ pub fn parse_month(text: &str) -> Option<Month> {
 /// A time as answers show it: `2026-11-01T10:00:00.000Z`.
 #[must_use]
 pub fn show_time(at: Timestamp) -> String {
-    let (year, month, day) = at.day().ymd();
-    let ms = at.ms() % DAY_MS;
-    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1_000)
+    ShownTime(at).to_string()
+}
+
+/// A time that is written as answers show it, without a string of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownTime(pub Timestamp);
+
+impl fmt::Display for ShownTime {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (year, month, day) = self.0.day().ymd();
+        let ms = self.0.ms() % DAY_MS;
+        // Years have four digits: a time is from 1970 to 9999.
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        for (place, number) in [
+            (0..4, year),
+            (5..7, month),
+            (8..10, day),
+            (11..13, ms / 3_600_000),
+            (14..16, ms / 60_000 % 60),
+            (17..19, ms / 1_000 % 60),
+            (20..23, ms % 1_000),
+        ] {
+            put(text.get_mut(place).unwrap_or_default(), number);
+        }
+        out.write_str(str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl Serialize for ShownTime {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+/// Fills a place with the last digits of a number.
+fn put(place: &mut [u8], mut number: i64) {
+    for digit in place.iter_mut().rev() {
+        *digit = b'0'.saturating_add(u8::try_from(number % 10).unwrap_or_default());
+        number /= 10;
+    }
 }
 
 /// A day as answers show it.

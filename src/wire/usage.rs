@@ -4,6 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::schema::Quantity;
+use super::shown::Shown;
 use crate::domain;
 use crate::domain::cost::Amounts;
 
@@ -12,29 +13,29 @@ use crate::domain::cost::Amounts;
 pub struct Usage {
     /// Running time, in milliseconds.
     #[schema(value_type = Quantity)]
-    pub run_ms: String,
+    pub run_ms: Shown<i128>,
     /// CPU as measured, in vCPU-microseconds.
     #[schema(value_type = Quantity)]
-    pub cpu_used_us: String,
+    pub cpu_used_us: Shown<i128>,
     /// CPU as billed (after the floor), in vCPU-microseconds.
     #[schema(value_type = Quantity)]
-    pub cpu_us: String,
+    pub cpu_us: Shown<i128>,
     /// Memory, in MiB-milliseconds.
     #[schema(value_type = Quantity)]
-    pub memory_mib_ms: String,
+    pub memory_mib_ms: Shown<i128>,
     /// Storage, in MiB-milliseconds.
     #[schema(value_type = Quantity)]
-    pub storage_mib_ms: String,
+    pub storage_mib_ms: Shown<i128>,
 }
 
 impl From<&domain::usage::Usage> for Usage {
     fn from(usage: &domain::usage::Usage) -> Self {
         Self {
-            run_ms: usage.run_ms.to_string(),
-            cpu_used_us: usage.cpu_used_us.to_string(),
-            cpu_us: usage.cpu_us.to_string(),
-            memory_mib_ms: usage.memory_mib_ms.to_string(),
-            storage_mib_ms: usage.storage_mib_ms.to_string(),
+            run_ms: Shown(usage.run_ms),
+            cpu_used_us: Shown(usage.cpu_used_us),
+            cpu_us: Shown(usage.cpu_us),
+            memory_mib_ms: Shown(usage.memory_mib_ms),
+            storage_mib_ms: Shown(usage.storage_mib_ms),
         }
     }
 }
