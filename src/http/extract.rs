@@ -45,8 +45,8 @@ impl FromRequest<Shared> for JsonBody {
 }
 
 impl JsonBody {
-    /// Reads the body by the reader of its shape.
-    pub(super) fn read<T>(&self, read: impl FnOnce(&Value<'_, '_>) -> Result<T, Invalid>) -> Result<T, Failure> {
+    /// Reads the body by the reader of its shape, and lets go of it: nothing that is asked for waits with it.
+    pub(super) fn read<T>(self, read: impl FnOnce(&Value<'_, '_>) -> Result<T, Invalid>) -> Result<T, Failure> {
         Ok(read(&document(&self.0)?)?)
     }
 }
@@ -344,10 +344,36 @@ fn byte(pair: &[u8]) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
+    use axum::extract::Request;
     use axum::http::Uri;
+    use bytes::Bytes;
 
-    use super::{List, Query};
+    use super::{Failure, List, Query, read_body};
     use crate::domain::id::{AccountId, KeyId};
+    use crate::http::outlet::outlet;
+
+    #[tokio::test]
+    async fn a_body_in_pieces_is_read_to_its_end_and_within_its_bound() {
+        for (pieces, ends, bytes_max, read) in [
+            (["one", "two"], true, 6, Ok("onetwo")),
+            (["", "two"], true, 6, Ok("two")),
+            (["one", "two"], true, 5, Err("payload_too_large")),
+            (["one", "two"], false, 6, Err("invalid_request")),
+        ] {
+            let (out, body) = outlet(3);
+            for piece in pieces {
+                assert!(out.send(Bytes::from_static(piece.as_bytes())).await);
+            }
+            if ends {
+                assert!(out.end().await);
+            } else {
+                drop(out);
+            }
+            let found = read_body(Request::new(body), bytes_max).await;
+            let found = found.as_deref().map_err(Failure::code);
+            assert_eq!(found, read.map(str::as_bytes), "{pieces:?}");
+        }
+    }
 
     fn query(text: &str, known: &[&str]) -> Result<Query, String> {
         let uri: Uri = format!("/x?{text}").parse().unwrap();
