@@ -52,7 +52,7 @@ const ROWS_AHEAD: usize = 2_048;
 /// then written back once, and not once a commit.
 const WAL_PAGES: &str = "16384";
 /// SQLite: what the writer keeps of the file in memory, in KiB (negative: the unit): the pages that commits come back to.
-const CACHE: &str = "-65536";
+const CACHE: &str = "-16384";
 /// Who decides at once: the gate, and what is carried out alone.
 const DECIDERS: u32 = 2;
 /// How a batch begins on PostgreSQL.
