@@ -9,9 +9,9 @@ use tokio::task::JoinHandle;
 
 use crate::store::{Store, StoreError};
 
-/// Batches that are committed and wait at most, before the next begins: one whose sync is under way, and one that is
-/// synced with the next. More would only make small batches of what comes meanwhile.
-const AHEAD_MAX: usize = 1;
+/// Batches that are committed and wait at most, before the next begins: those that a sync under way is for, and those
+/// that are synced together after it.
+const AHEAD_MAX: usize = 4;
 
 /// Answers of one worker, in the order of its batches.
 #[derive(Debug)]

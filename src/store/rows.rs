@@ -224,6 +224,17 @@ impl<'a> Rows<'a> {
 }
 
 impl Values<'_> {
+    /// Whether there is no value in a row.
+    pub(super) fn is_null(&self, row: usize) -> bool {
+        match self {
+            Self::Text(values) => values.get(row).copied().flatten().is_none(),
+            Self::Int(values) => values.get(row).copied().flatten().is_none(),
+            Self::Bytes(values) => values.get(row).copied().flatten().is_none(),
+            Self::RowId(values) => values.get(row).is_none(),
+            Self::Xid(values) => values.get(row).is_none(),
+        }
+    }
+
     fn write_json(&self, row: usize, json: &mut String) {
         match self {
             Self::Text(values) => match values.get(row).copied().flatten() {

@@ -34,6 +34,8 @@ pub(super) trait Words: Sync {
     const SLOT: Slot;
     /// How many parameters a row source takes.
     fn row_parameters(columns: &[Column<'_>]) -> usize;
+    /// What stands before a statement with a row source.
+    fn given(columns: &[Column<'_>], before: usize) -> String;
     /// The row source `r`, in the order given; its parameters are numbered from after `before` on. `placed`: it has `r.ord`.
     fn rows(columns: &[Column<'_>], before: usize, placed: bool) -> String;
     /// A parameter.
@@ -182,7 +184,8 @@ impl Statement {
         let columns = columns_of(self.text);
         let taken = before.saturating_add(if columns.is_empty() { 0 } else { W::row_parameters(&columns) });
         let mut expansion = Expansion { columns, before, taken, highest: 0, placed: self.text.contains("r.ord") };
-        let sql = expansion.text::<W>(self.text);
+        let mut sql = if expansion.columns.is_empty() { String::new() } else { W::given(&expansion.columns, before) };
+        sql.push_str(&expansion.text::<W>(self.text));
         Expanded { sql, parameters: taken.saturating_add(expansion.highest) }
     }
 

@@ -3,7 +3,7 @@
 //! Rows of a row source come as one JSON text, of any number. Taking each value out of it is most of what writing a row
 //! costs; so statements that only write, and name their rows once, take them as `VALUES (?, ...), ...` instead. How many
 //! rows there are is a part of such a text, and a text is prepared once: so there are few numbers, each a power of two, and
-//! what is left over is filled up with rows of NULLs, which are passed over.
+//! what is left over is filled up with rows of NULLs, which are passed over: the first column is one of the key.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -62,9 +62,12 @@ pub(super) fn around(statement: &'static Statement) -> Option<&'static Around> {
         let columns = statement.columns();
         let expanded = statement.expanded::<Sqlite>();
         let given = Sqlite::rows(&columns, 0, false);
-        let (before, after) = expanded.sql.split_once(&given)?;
+        let (before, after) = expanded.sql.strip_prefix(&Sqlite::given(&columns, 0))?.split_once(&given)?;
         let writes = statement.text().starts_with("INSERT") || statement.text().starts_with("UPDATE");
         if !writes || expanded.parameters != 1 || after.contains(&given) || expanded.sql.contains("r.ord") {
+            return None;
+        }
+        if !columns.first()?.key {
             return None;
         }
         let named = columns.iter().enumerate();
@@ -113,6 +116,9 @@ fn query(parts: &[(&'static Around, &Rows<'_>, Range<usize>)]) -> Result<SqliteQ
         let given = range.len().next_power_of_two();
         sql.push_str(if sql.is_empty() { "" } else { "; " });
         around.write_with(given, &mut sql);
+        if rows.columns().first().is_none_or(|key| range.clone().any(|row| key.is_null(row))) {
+            return Err(StoreError::corrupt("a row without a key"));
+        }
         let mut latest: Vec<Option<(&str, Arc<str>)>> = vec![None; around.columns];
         for row in range.clone() {
             for (column, latest) in rows.columns().iter().zip(&mut latest) {

@@ -18,22 +18,28 @@ impl Words for Sqlite {
         1
     }
 
-    fn rows(columns: &[Column<'_>], before: usize, _: bool) -> String {
+    fn given(columns: &[Column<'_>], before: usize) -> String {
         let values = columns.iter().enumerate().map(|(place, column)| {
             let (group, place) =
                 (place.checked_div(GROUP).unwrap_or_default(), place.checked_rem(GROUP).unwrap_or_default());
-            let value = format!("given.cells ->> '$[{group}][{place}]'");
+            let value = format!("cells ->> '$[{group}][{place}]'");
             match column.kind {
                 Kind::Text | Kind::Int | Kind::RowId | Kind::Xid => format!("{value} AS {}", column.name),
                 Kind::Bytes => format!("unhex({value}) AS {}", column.name),
             }
         });
-        // `value` is made anew each time it is named, once a column: so each row is taken out of the text once and kept,
-        // as JSONB, which no column has to parse again.
+        let values = values.collect::<Vec<_>>().join(", ");
+        // `value` is made anew each time it is named, once a column: so each row is taken out of the text once, as JSONB,
+        // which no column has to parse again. SQLite keeps `given` by itself where it is named more than once.
         let number = before.saturating_add(1);
-        let given =
-            format!("WITH given AS MATERIALIZED (SELECT key + 1 AS ord, value AS cells FROM jsonb_each(${number}))");
-        format!("({given} SELECT given.ord, {} FROM given) AS r", values.collect::<Vec<_>>().join(", "))
+        format!(
+            "WITH one AS MATERIALIZED (SELECT key + 1 AS ord, value AS cells FROM jsonb_each(${number})), \
+             given AS (SELECT ord, {values} FROM one) "
+        )
+    }
+
+    fn rows(_: &[Column<'_>], _: usize, _: bool) -> String {
+        "given AS r".to_owned()
     }
 
     fn parameter(number: usize, _: Kind) -> String {
@@ -90,6 +96,10 @@ impl Words for Postgres {
 
     fn row_parameters(columns: &[Column<'_>]) -> usize {
         columns.len()
+    }
+
+    fn given(_: &[Column<'_>], _: usize) -> String {
+        String::new()
     }
 
     fn rows(columns: &[Column<'_>], before: usize, placed: bool) -> String {
