@@ -179,9 +179,9 @@ pub struct Standing<'a> {
     /// Effective windows of other leases of the sandboxes asked for.
     pub others: &'a [(SandboxId, LeaseId, Span)],
     /// The key's days; a missing one is zero.
-    pub key_days: &'a BTreeMap<Day, DayTotals>,
+    pub key_days: &'a [(Day, DayTotals)],
     /// The account's days; a missing one is zero.
-    pub account_days: &'a BTreeMap<Day, DayTotals>,
+    pub account_days: &'a [(Day, DayTotals)],
     /// What free time covers.
     pub cover: FreeCover,
     /// The account's grants; read only where no card is on file.
@@ -269,12 +269,12 @@ fn within_max_cost(asks: &[Ask], standing: &Standing<'_>) -> Result<Result<(), R
 struct Limit<'a> {
     scope: Scope,
     most: Micros,
-    days: &'a BTreeMap<Day, DayTotals>,
+    days: &'a [(Day, DayTotals)],
 }
 
 impl Limit<'_> {
     fn stands(&self, day: Day) -> DayTotals {
-        self.days.get(&day).copied().unwrap_or_default()
+        self.days.iter().find(|(of, _)| *of == day).map_or_else(DayTotals::default, |(_, totals)| *totals)
     }
 }
 
@@ -287,7 +287,7 @@ fn within_limits(asks: &[Ask], standing: &Standing<'_>) -> Result<Result<(), Ref
         most: limit,
         days: standing.account_days,
     });
-    let limits: Vec<Limit<'_>> = by_key.into_iter().chain(by_account).collect();
+    let limits = [by_key, by_account];
     let mut earlier = BTreeMap::new();
     let mut asks = asks.iter().peekable();
     while let Some(ask) = asks.next() {
@@ -327,12 +327,12 @@ fn first_passed<'a, 'b>(
     shape: Shape,
     window: Span,
     earlier: &BTreeMap<Day, Usage>,
-    limits: &'b [Limit<'a>],
+    limits: &'b [Option<Limit<'a>>],
     prices: &PriceBook,
 ) -> Result<Option<(Day, Usage, &'b Limit<'a>)>, Overflow> {
     for (day, part) in window.by_day() {
         let needed = before(earlier, day).plus(shape.worst_case(part)?)?;
-        for limit in limits {
+        for limit in limits.iter().flatten() {
             let stands = limit.stands(day);
             let with = DayTotals { reserved: stands.reserved.plus(needed)?, ..stands };
             if !with.fits(day, prices, limit.most)? {
@@ -348,7 +348,7 @@ fn first_passed<'a, 'b>(
 fn longest_timeout_s(
     ask: &Ask,
     earlier: &BTreeMap<Day, Usage>,
-    limits: &[Limit<'_>],
+    limits: &[Option<Limit<'_>>],
     prices: &PriceBook,
 ) -> Result<i64, Overflow> {
     let (mut fits, mut too_long) = (0_i64, ask.window.length_ms() / 1_000);

@@ -207,6 +207,14 @@ impl WorkingSet {
             }
             return Ok(());
         }
+        // Of a new lease nothing is posted yet.
+        if before.is_none() && after.end.is_none() && after.settled_at.is_none() {
+            for (day, part) in after.unmetered().by_day() {
+                let reserved = after.shape.worst_case(part)?;
+                self.count(&after.account, &after.key, day, DayTotals { used: Usage::ZERO, reserved })?;
+            }
+            return Ok(());
+        }
         let prices = self.prices(&after.account);
         let change: BTreeMap<Day, Usage> = match before {
             Some(before) => {

@@ -54,9 +54,9 @@ static LIVES: Statement = Statement::new(
 /// A life that has only begun: the rest of its row is NULL.
 pub(super) static ADD_BEGUN: Statement = Statement::new(
     "add begun sandboxes",
-    "INSERT INTO sandboxes ({columns}, page_next_number) SELECT {r.columns}, 0 FROM {rows account_id text,
-        sandbox_id text, life int | first_key_id text, created_at int, latest_lease_id text, latest_key_id text,
-        latest_starts_at int, page_bytes bytes} WHERE true",
+    "INSERT INTO sandboxes ({columns}, page_next_number, page_bytes) SELECT {r.columns}, 0, {no_bytes}
+    FROM {rows account_id text, sandbox_id text, life int | first_key_id text, created_at int, latest_lease_id text,
+        latest_key_id text, latest_starts_at int} WHERE true",
 );
 static SAVE: Statement = Statement::new(
     "save sandboxes",
@@ -140,7 +140,6 @@ pub(super) fn begun_rows(changes: &Changes) -> Rows<'_> {
         rows.text(sandbox.account.as_str()).text(sandbox.id.as_str()).int(sandbox.life);
         rows.text(sandbox.first_key.as_str()).int(sandbox.created_at.ms());
         write_latest(rows, sandbox.latest.as_ref());
-        rows.bytes(&sandbox.page.bytes);
     })
 }
 

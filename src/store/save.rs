@@ -62,11 +62,11 @@ static CHANGE_LEASES: Statement = Statement::new(
 static ADD_GRANTED: Statement = Statement::new(
     "add granted leases",
     "INSERT INTO leases ({columns}, run_ms, cpu_used_us, cpu_us, memory_mib_ms, storage_mib_ms, free_ms, free_cpu_us,
-        free_memory_mib_ms, page_next_number)
-    SELECT {r.columns}, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM {rows account_id text, lease_id text | key_id text,
+        free_memory_mib_ms, page_next_number, page_bytes)
+    SELECT {r.columns}, 0, 0, 0, 0, 0, 0, 0, 0, 0, {no_bytes} FROM {rows account_id text, lease_id text | key_id text,
         sandbox_id text, life int, kind text, vcpus int, memory_mib int, starts_at int, asked_starts_at int,
         asked_timeout_ms int, asked_max_cost_micros int, asked_host_id text, asked_replaces text, created_at int,
-        ends_at int, effective_end int, host_id text, is_open int, settles_at int, page_bytes bytes}
+        ends_at int, effective_end int, host_id text, is_open int, settles_at int}
     WHERE true",
 );
 pub(super) static ADD_NEW: Bundle<2> =
@@ -230,7 +230,6 @@ fn granted_rows(leases: Vec<&Lease>) -> Rows<'_> {
         write_granted(rows, lease);
         rows.int(lease.window.end.ms()).int(lease.effective_end().ms());
         rows.opt_text(lease.host.as_ref().map(HostId::as_str)).flag(lease.open).int(lease.settles_at.ms());
-        rows.bytes(&lease.page.bytes);
     })
 }
 

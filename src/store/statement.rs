@@ -19,6 +19,7 @@
 //! | `{unchanged leases t: condition}` | as `found`, of rows that still are as the transaction in the row source's column `written_by` left them; elsewhere than on a server that is all |
 //! | `{transaction}` | who writes now: what others find as `written_by` of what this transaction writes; NULL where there is none |
 //! | `{server}` | which server it is, and which of its lives: another after a restart, a failover, a restore |
+//! | `{no_bytes}` | bytes, none |
 //! | `{lock_share}` | holds the row against change, shared with others |
 //! | `{int 1}`, `{text 2}`, `{bytes 3}` | values given beside the rows, by their place |
 //!
@@ -56,6 +57,8 @@ pub(super) trait Words: Sync {
     fn transaction() -> &'static str;
     /// A life of a server.
     fn server() -> &'static str;
+    /// Bytes, none of them.
+    fn no_bytes() -> &'static str;
     /// A shared lock at the end of a query.
     fn lock_share() -> &'static str;
     /// The server's clock in milliseconds.
@@ -272,6 +275,7 @@ impl Expansion<'_> {
             "transaction" => W::transaction().to_owned(),
             "server" => W::server().to_owned(),
             "unchanged" => W::unchanged(&self.matching::<W>(rest)),
+            "no_bytes" => W::no_bytes().to_owned(),
             "lock_share" => W::lock_share().to_owned(),
             // A word that is not known stays as it is, and the test that prepares every statement finds it.
             _ => self.parameter::<W>(word, rest).unwrap_or_else(|| format!("{{{inside}}}")),

@@ -321,8 +321,8 @@ fn the_gate_says_what_the_table_says() {
             key: case.key.as_ref(),
             prices: &prices,
             others: &case.others,
-            key_days: &case.key_days,
-            account_days: &case.account_days,
+            key_days: &listed(&case.key_days),
+            account_days: &listed(&case.account_days),
             cover,
             grants: &grants,
             unmetered_ms: &case.unmetered_ms,
@@ -336,4 +336,8 @@ fn the_gate_says_what_the_table_says() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+fn listed(days: &BTreeMap<Day, DayTotals>) -> Vec<(Day, DayTotals)> {
+    days.iter().map(|(day, totals)| (*day, *totals)).collect()
 }

@@ -175,17 +175,20 @@ impl WorkingSet {
     /// Asks the gate about windows, as if what is `given` had been carried out.
     fn ask_gate(&self, account: &AccountId, key: &KeyId, asks: &[Ask], given: &Given<'_>) -> Applied<()> {
         let owner = self.accounts.get(account).ok_or(CommandError::NotFound("account"))?;
-        let (mut key_days, mut account_days) = (BTreeMap::new(), BTreeMap::new());
+        let (mut key_days, mut account_days): (Vec<(Day, DayTotals)>, Vec<_>) = (Vec::new(), Vec::new());
         for day in asks.iter().flat_map(|ask| ask.window.by_day().map(|(day, _)| day)) {
+            if key_days.iter().any(|(known, _)| *known == day) {
+                continue;
+            }
             let mine = given.days.get(&(key.clone(), day)).copied().unwrap_or_default();
             let all = given
                 .days
                 .iter()
                 .filter(|((_, on), _)| *on == day)
                 .try_fold(DayTotals::default(), |sum, (_, add)| sum.plus(*add))?;
-            key_days.insert(day, self.key_day(account, key, day)?.plus(mine)?);
+            key_days.push((day, self.key_day(account, key, day)?.plus(mine)?));
             if owner.daily_limit.is_some() {
-                account_days.insert(day, self.account_day(account, day)?.plus(all)?);
+                account_days.push((day, self.account_day(account, day)?.plus(all)?));
             }
         }
         let mut others = Vec::new();

@@ -63,8 +63,11 @@ pub(super) fn around(statement: &'static Statement) -> Option<&'static Around> {
         let expanded = statement.expanded::<Sqlite>();
         let given = Sqlite::rows(&columns, 0, false);
         let (before, after) = expanded.sql.strip_prefix(&Sqlite::given(&columns, 0))?.split_once(&given)?;
-        let writes = statement.text().starts_with("INSERT") || statement.text().starts_with("UPDATE");
-        if !writes || expanded.parameters != 1 || after.contains(&given) || expanded.sql.contains("r.ord") {
+        // Where a row breaks a rule the whole batch is undone: what to go back to within it need not be kept.
+        let before = ["INSERT ", "UPDATE "]
+            .iter()
+            .find_map(|verb| before.strip_prefix(verb).map(|rest| format!("{verb}OR FAIL {rest}")))?;
+        if expanded.parameters != 1 || after.contains(&given) || expanded.sql.contains("r.ord") {
             return None;
         }
         if !columns.first()?.key {

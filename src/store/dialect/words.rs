@@ -82,6 +82,10 @@ impl Words for Sqlite {
         "0"
     }
 
+    fn no_bytes() -> &'static str {
+        "x''"
+    }
+
     fn lock_share() -> &'static str {
         ""
     }
@@ -177,6 +181,10 @@ impl Words for Postgres {
     fn server() -> &'static str {
         // To the microsecond. A server that takes over from another was not started at the same one.
         "(EXTRACT(EPOCH FROM PG_POSTMASTER_START_TIME()) * 1000000)::bigint"
+    }
+
+    fn no_bytes() -> &'static str {
+        "''::bytea"
     }
 
     fn lock_share() -> &'static str {
