@@ -30,6 +30,7 @@ mod row;
 mod system_columns;
 mod values;
 mod words;
+mod write_back;
 
 pub(super) use log::Log;
 pub(super) use row::Row;
@@ -50,7 +51,7 @@ const TRUSTED: Duration = Duration::from_secs(1);
 const ROWS_AHEAD: usize = 2_048;
 /// SQLite: the log is written back into the file when it has so many pages (64 MiB). A page that many commits change is
 /// then written back once, and not once a commit.
-const WAL_PAGES: &str = "16384";
+const WAL_PAGES: i64 = 16_384;
 /// SQLite: what the writer keeps of the file in memory, in KiB (negative: the unit): the pages that commits come back to.
 const CACHE: &str = "-16384";
 /// Who decides at once: the gate, and what is carried out alone.
@@ -73,8 +74,8 @@ pub(super) enum Backend {
         readers: SqlitePool,
         /// For [`Backend::ask`]; in memory, the writer.
         asking: Arc<Asking<sqlx::Sqlite>>,
-        /// What commits leave to be synced; in memory there is nothing.
-        log: Option<Arc<Log>>,
+        /// What commits leave to be synced, and who writes it back; in memory there is nothing.
+        log: Option<(Arc<Log>, SqlitePool)>,
     },
     /// A server.
     Postgres {
@@ -132,7 +133,7 @@ impl Backend {
             connect = connect
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(SqliteSynchronous::Normal)
-                .pragma("wal_autocheckpoint", WAL_PAGES)
+                .pragma("wal_autocheckpoint", WAL_PAGES.to_string())
                 .pragma("temp_store", "memory");
         }
         let file = connect.get_filename().to_owned();
@@ -152,6 +153,12 @@ impl Backend {
             let few = pool(options.readers_max, options).test_before_acquire(false);
             few.connect_with(connect.clone().pragma("query_only", "on")).await.map_err(|error| failed(&error))?
         };
+        let write_back = if memory {
+            None
+        } else {
+            let one = pool(1, options).test_before_acquire(false).connect_with(connect.clone()).await;
+            Some(one.map_err(|error| failed(&error))?)
+        };
         let asking = if memory {
             Asking::by(writer.clone(), false)
         } else {
@@ -159,7 +166,15 @@ impl Backend {
             let few = few.connect_with(connect.pragma("query_only", "on")).await.map_err(|error| failed(&error))?;
             Asking::by(few, true)
         };
-        let log = (!memory).then(|| Log::of(&file));
+        let log = match write_back {
+            Some(pool) => {
+                let log = Log::of(&file);
+                // Ends with the log, or when the pool is closed.
+                drop(tokio::spawn(write_back::keep_up(pool.clone(), log.commits())));
+                Some((log, pool))
+            }
+            None => None,
+        };
         Ok(Self::Sqlite { writer, readers, asking: Arc::new(asking), log })
     }
 
@@ -220,7 +235,7 @@ impl Backend {
     /// What commits leave to be synced, where that is not the database's own.
     pub(super) fn log(&self) -> Option<&Arc<Log>> {
         match self {
-            Self::Sqlite { log, .. } => log.as_ref(),
+            Self::Sqlite { log, .. } => log.as_ref().map(|(log, _)| log),
             Self::Postgres { .. } => None,
         }
     }
@@ -283,7 +298,10 @@ impl Backend {
     /// Closes all connections.
     pub(super) async fn close(&self) {
         match self {
-            Self::Sqlite { writer, readers, asking, .. } => {
+            Self::Sqlite { writer, readers, asking, log } => {
+                if let Some((_, write_back)) = log {
+                    write_back.close().await;
+                }
                 asking.close().await;
                 readers.close().await;
                 writer.close().await;

@@ -70,8 +70,8 @@ impl Log {
     pub(super) fn of(database: &Path) -> Arc<Self> {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
-        let path = PathBuf::from(path);
-        Self::synced_by(move || sync(&path))
+        let (database, path) = (database.to_owned(), PathBuf::from(path));
+        Self::synced_by(move || sync(&database, &path))
     }
 
     fn synced_by(sync: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> Arc<Self> {
@@ -97,6 +97,11 @@ impl Log {
             let known = kept.wait_for(|kept| kept.is_lost() || kept.has(number)).await;
             if known.is_ok_and(|kept| kept.has(number)) { Ok(()) } else { Err(lost()) }
         }
+    }
+
+    /// Tells of commits that have ended, as long as there is this log.
+    pub(super) fn commits(&self) -> watch::Receiver<u64> {
+        self.ended.subscribe()
     }
 
     /// [`StoreError::Unavailable`] where a sync has failed.
@@ -127,12 +132,12 @@ where
     }
 }
 
-/// Opened each time: it may be another file than the last time. Where there is none, SQLite has written it back, and synced
-/// the file itself.
-fn sync(log: &Path) -> io::Result<()> {
+/// Opened each time: it may be another file than the last time. Where there is none beside the database, SQLite has written
+/// it back, and synced the database itself.
+fn sync(database: &Path, log: &Path) -> io::Result<()> {
     match File::open(log) {
         Ok(file) => file.sync_data(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::metadata(database).map(drop),
         Err(error) => Err(error),
     }
 }
@@ -140,7 +145,6 @@ fn sync(log: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::path::Path;
     use std::pin::Pin;
     use std::sync::Mutex;
     use std::sync::mpsc::{Sender, channel};
@@ -205,11 +209,12 @@ mod tests {
     #[test]
     fn a_log_that_is_not_there_has_been_written_back() {
         let directory = tempfile::tempdir().unwrap();
-        sync(&directory.path().join("none-wal")).unwrap();
-        let file = directory.path().join("a-wal");
-        std::fs::write(&file, "x").unwrap();
-        sync(&file).unwrap();
-        sync(&file.join("within")).unwrap_err();
-        sync(Path::new("")).unwrap();
+        let (database, log) = (directory.path().join("a"), directory.path().join("a-wal"));
+        sync(&database, &log).unwrap_err();
+        std::fs::write(&database, "x").unwrap();
+        sync(&database, &log).unwrap();
+        std::fs::write(&log, "x").unwrap();
+        sync(&database, &log).unwrap();
+        sync(&database, &log.join("within")).unwrap_err();
     }
 }

@@ -360,6 +360,27 @@ async fn a7_sqlite_is_full() {
     assert_eq!(holds_exactly(&engine.admin).await, 1);
 }
 
+/// What is committed can't be synced: nobody is told of it, nothing more is taken or shown, and only another start helps.
+/// Whether it outlives a loss of power nobody knows; here it does.
+#[tokio::test]
+async fn a7_sqlite_can_not_be_synced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (here, elsewhere) = (folder.path().join("here"), folder.path().join("elsewhere"));
+    std::fs::create_dir(&here).unwrap();
+    let mut engine = engine_on(&format!("sqlite:{}", here.join("x.db").display())).await;
+    made(engine.admin.admit("acme", "ci", &[shape("before", HOUR_S)]).await);
+    // The log is open, and goes on being written; but it is not found where it is synced.
+    std::fs::rename(&here, &elsewhere).unwrap();
+    let (status, body, _) = admit(&engine.admin, "unsynced").await;
+    assert_eq!((status, body["code"].as_str()), (503, Some("unavailable")), "{body}");
+    std::fs::rename(&elsewhere, &here).unwrap();
+    outage(&engine.admin, "later", false).await;
+    assert_eq!(engine.admin.get("/v1/accounts/acme/leases").await.0, 503);
+    engine.crash_and_restart();
+    recovers(&engine.admin, "unsynced").await;
+    assert_eq!(holds_exactly(&engine.admin).await, 2);
+}
+
 /// The network hangs while batches are under way, for longer than the engine waits, or breaks. Each admission is told
 /// as a yes, or not; repeated, each is a yes, and each holds once.
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use runtab::domain::customer::Key;
+use runtab::domain::customer::{Account, Key};
 use runtab::domain::free_hours::Grant;
 use runtab::domain::id::{HostId, RateCardId, TokenId};
 use runtab::domain::money::{Micros, PriceMicros};
@@ -210,4 +210,23 @@ pub(crate) async fn lists_go_on_after_the_last_one_seen(database: Database) {
     assert_eq!(tx.list_keys(&of, Some("Z"), 2).await.unwrap(), ["a", "a.b"].map(|id| key("a", id)));
     assert_eq!(tx.list_grants(&of, Some("a"), 9).await.unwrap(), ["a.b", "b"].map(|id| grant("a", id)));
     assert_eq!(tx.list_keys(&account_id("none"), None, 9).await.unwrap(), []);
+}
+
+/// Rows are bound in groups of a few sizes: what is left over of a group is not written.
+pub(crate) async fn any_number_of_rows_is_written(database: Database) {
+    let mut all = 0;
+    for count in [1, 2, 3, 64, 65, 255, 256, 257, 600] {
+        let mut changes = Changes::default();
+        for number in 0..count {
+            let id = format!("a-{count:03}-{number:03}");
+            let daily_limit = Some(number).filter(|number| number % 2 == 0).and_then(Micros::new);
+            changes.accounts.insert(account_id(&id), Account { daily_limit, ..account(&id) });
+        }
+        save(&database, &changes).await.unwrap();
+        all += changes.accounts.len();
+        let mut tx = database.store.read().await.unwrap();
+        let found = tx.accounts(&changes.accounts.keys().cloned().collect()).await.unwrap();
+        assert!(found.iter().eq(changes.accounts.values()), "{count}");
+        assert_eq!(tx.list_accounts(None, 10_000).await.unwrap().len(), all);
+    }
 }

@@ -82,6 +82,7 @@ contract! {
     customers::rate_cards_come_and_go,
     customers::tokens_are_found_by_secret,
     customers::lists_go_on_after_the_last_one_seen,
+    customers::any_number_of_rows_is_written,
     decision::a_decision_reads_what_its_statements_answer,
     decision::a_decision_may_ask_for_little,
     decision::what_begins_together_is_saved_together,
