@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use memchr::memmem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Barrier;
@@ -129,7 +130,7 @@ async fn receive(stream: &mut TcpStream, answer: &mut Vec<u8>, expected: &str) -
             bail!("the server closed a connection amid an answer");
         }
     }
-    if !answer.starts_with(b"HTTP/1.1 2") || find(answer, expected.as_bytes()).is_none() {
+    if !answer.starts_with(b"HTTP/1.1 2") || memmem::find(answer, expected.as_bytes()).is_none() {
         let text = String::from_utf8_lossy(answer);
         bail!("not the answer that was expected: {}", text.chars().take(1_000).collect::<String>());
     }
@@ -138,17 +139,13 @@ async fn receive(stream: &mut TcpStream, answer: &mut Vec<u8>, expected: &str) -
 
 /// The length of head and body, once the head is there.
 fn whole(answer: &[u8]) -> anyhow::Result<Option<usize>> {
-    let Some(end) = find(answer, b"\r\n\r\n") else { return Ok(None) };
+    let Some(end) = memmem::find(answer, b"\r\n\r\n") else { return Ok(None) };
     let head = answer.get(..end).unwrap_or_default();
     let name = b"content-length: ";
-    let digits = find(head, name).and_then(|at| head.get(at.saturating_add(name.len())..)).unwrap_or(b"0");
+    let digits = memmem::find(head, name).and_then(|at| head.get(at.saturating_add(name.len())..)).unwrap_or(b"0");
     let digits = digits.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let body: usize = std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).context("no length")?;
     Ok(Some(end.saturating_add(4).saturating_add(body)))
-}
-
-fn find(text: &[u8], part: &[u8]) -> Option<usize> {
-    if part.is_empty() { Some(0) } else { text.windows(part.len()).position(|window| window == part) }
 }
 
 #[cfg(test)]
