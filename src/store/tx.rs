@@ -93,7 +93,7 @@ impl Tx {
         }
     }
 
-    /// Makes it so for whoever comes next. Nobody may be answered before [`Store::keep`].
+    /// Makes it so for whoever comes next. Nobody may be answered before [`Store::keep`](super::Store::keep).
     pub async fn commit_early(self) -> Answer<()> {
         let late = |_| Err(StoreError::Unknown("the database does not answer a commit in time".to_owned()));
         let _commit = self.log.as_ref().map(|log| log.commit());
