@@ -52,6 +52,8 @@ const ROWS_AHEAD: usize = 2_048;
 /// SQLite: the log is written back into the file when it has so many pages (64 MiB). A page that many commits change is
 /// then written back once, and not once a commit.
 const WAL_PAGES: i64 = 16_384;
+/// SQLite: a log that has grown beyond this while somebody read (128 MiB) is cut when it is begun anew.
+const LOG_BYTES_MAX: &str = "134217728";
 /// SQLite: what the writer keeps of the file in memory, in KiB (negative: the unit): the pages that commits come back to.
 const CACHE: &str = "-16384";
 /// Who decides at once: the gate, and what is carried out alone.
@@ -134,6 +136,7 @@ impl Backend {
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(SqliteSynchronous::Normal)
                 .pragma("wal_autocheckpoint", WAL_PAGES.to_string())
+                .pragma("journal_size_limit", LOG_BYTES_MAX)
                 .pragma("temp_store", "memory");
         }
         let file = connect.get_filename().to_owned();
@@ -168,9 +171,9 @@ impl Backend {
         };
         let log = match write_back {
             Some(pool) => {
-                let log = Log::of(&file);
+                let log = Log::of(&file).map_err(|error| StoreError::Unavailable(error.to_string()))?;
                 // Ends with the log, or when the pool is closed.
-                drop(tokio::spawn(write_back::keep_up(pool.clone(), log.commits())));
+                drop(tokio::spawn(write_back::keep_up(pool.clone(), log.commits(), Arc::downgrade(&log))));
                 Some((log, pool))
             }
             None => None,
@@ -299,7 +302,16 @@ impl Backend {
     pub(super) async fn close(&self) {
         match self {
             Self::Sqlite { writer, readers, asking, log } => {
-                if let Some((_, write_back)) = log {
+                if let Some((log, write_back)) = log {
+                    if log.is_well().is_err() {
+                        // The last to be closed would write back a log that may be read otherwise than it was written.
+                        return std::mem::forget((
+                            writer.clone(),
+                            readers.clone(),
+                            Arc::clone(asking),
+                            write_back.clone(),
+                        ));
+                    }
                     write_back.close().await;
                 }
                 asking.close().await;

@@ -9,16 +9,18 @@
 //! it anew.
 //!
 //! Where a sync fails, nothing is known any more of what is on disk ([fsyncgate]): all that follows is refused until the
-//! engine was started again.
+//! engine was started again, and nothing more is written back of a log that may be read otherwise than it was written. The
+//! system tells of a failure each file that was open before, once: so the log stays open here.
 //!
 //! [SQLite, WAL]: https://www.sqlite.org/fileformat2.html#walformat
 //! [fsyncgate]: https://wiki.postgresql.org/wiki/Fsync_Errors
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
@@ -31,7 +33,7 @@ pub(in super::super) struct Log {
     begun: AtomicU64,
     /// The last one that has ended, and is to be kept.
     ended: watch::Sender<u64>,
-    kept: watch::Receiver<Kept>,
+    kept: watch::Sender<Kept>,
 }
 
 /// What is on disk.
@@ -66,19 +68,24 @@ impl Drop for Commit<'_> {
 }
 
 impl Log {
-    /// The log of a database's file.
-    pub(super) fn of(database: &Path) -> Arc<Self> {
-        let mut path = database.as_os_str().to_owned();
+    /// The log of a database's file, which is open already. SQLite goes by the file that a link names in the end.
+    pub(super) fn of(database: &Path) -> io::Result<Arc<Self>> {
+        let mut path = std::fs::canonicalize(database)?.into_os_string();
         path.push("-wal");
-        let (database, path) = (database.to_owned(), PathBuf::from(path));
-        Self::synced_by(move || sync(&database, &path))
+        let file = Mutex::new(Open::new(path.into())?);
+        Ok(Self::synced_by(move || file.lock().unwrap_or_else(PoisonError::into_inner).sync()))
     }
 
     fn synced_by(sync: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> Arc<Self> {
         let (ended, ends) = watch::channel(0);
-        let (keeps, kept) = watch::channel(Kept::Until(0));
-        tokio::spawn(keep_up(ends, keeps, Arc::new(sync)));
+        let (kept, _) = watch::channel(Kept::Until(0));
+        tokio::spawn(keep_up(ends, kept.clone(), Arc::new(sync)));
         Arc::new(Self { begun: AtomicU64::new(0), ended, kept })
+    }
+
+    /// Nobody knows any more what is on disk.
+    pub(super) fn lose(&self) {
+        self.kept.send_replace(Kept::Lost);
     }
 
     /// Begins a commit.
@@ -91,7 +98,7 @@ impl Log {
     /// known any more.
     pub(in super::super) fn keep(&self) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
         let number = self.begun.load(Ordering::SeqCst);
-        let mut kept = self.kept.clone();
+        let mut kept = self.kept.subscribe();
         async move {
             // It ends where it is known, or where nobody syncs any more: then it is as it was last told.
             let known = kept.wait_for(|kept| kept.is_lost() || kept.has(number)).await;
@@ -124,33 +131,54 @@ where
         let sync = Arc::clone(&sync);
         let synced = tokio::task::spawn_blocking(move || sync()).await.map_err(io::Error::other).flatten();
         if let Err(error) = synced {
-            tracing::error!(%error, "the log of the database could not be synced");
+            tracing::error!(%error, "the log of the database could not be synced: nothing more is taken, start runtab again");
             keeps.send_replace(Kept::Lost);
             return;
         }
-        keeps.send_replace(Kept::Until(number));
+        // Somebody else may have found out that it is lost.
+        keeps.send_if_modified(|kept| {
+            let is_well = !kept.is_lost();
+            if is_well {
+                *kept = Kept::Until(number);
+            }
+            is_well
+        });
     }
 }
 
-/// Opened each time: it may be another file than the last time. Where there is none beside the database, SQLite has written
-/// it back, and synced the database itself.
-fn sync(database: &Path, log: &Path) -> io::Result<()> {
-    match File::open(log) {
-        Ok(file) => file.sync_data(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::metadata(database).map(drop),
-        Err(error) => Err(error),
+/// A log that is open.
+struct Open {
+    path: PathBuf,
+    file: File,
+}
+
+impl Open {
+    fn new(path: PathBuf) -> io::Result<Self> {
+        Ok(Self { file: File::open(&path)?, path })
+    }
+
+    /// SQLite takes a log away only when nobody has the database open any more; another is synced as well then.
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        let (named, open) = (std::fs::metadata(&self.path)?, self.file.metadata()?);
+        if (named.dev(), named.ino()) != (open.dev(), open.ino()) {
+            self.file = File::open(&self.path)?;
+            self.file.sync_data()?;
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::os::unix::fs::MetadataExt as _;
     use std::pin::Pin;
     use std::sync::Mutex;
     use std::sync::mpsc::{Sender, channel};
     use std::task::{Context, Waker};
 
-    use super::{Log, sync};
+    use super::{Log, Open};
 
     fn waits(future: Pin<&mut impl Future>) -> bool {
         future.poll(&mut Context::from_waker(Waker::noop())).is_pending()
@@ -207,14 +235,45 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_not_there_has_been_written_back() {
+    fn a_log_is_the_one_that_is_there() {
         let directory = tempfile::tempdir().unwrap();
-        let (database, log) = (directory.path().join("a"), directory.path().join("a-wal"));
-        sync(&database, &log).unwrap_err();
-        std::fs::write(&database, "x").unwrap();
-        sync(&database, &log).unwrap();
+        let (log, other) = (directory.path().join("a-wal"), directory.path().join("other"));
+        assert!(Open::new(log.clone()).is_err());
         std::fs::write(&log, "x").unwrap();
-        sync(&database, &log).unwrap();
-        sync(&database, &log.join("within")).unwrap_err();
+        std::fs::write(&other, "y").unwrap();
+        let mut open = Open::new(log.clone()).unwrap();
+        open.sync().unwrap();
+        std::fs::rename(&other, &log).unwrap();
+        open.sync().unwrap();
+        assert_eq!(open.file.metadata().unwrap().ino(), std::fs::metadata(&log).unwrap().ino());
+        std::fs::remove_file(&log).unwrap();
+        open.sync().unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn a_link_leads_to_the_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let (database, link) = (directory.path().join("a"), directory.path().join("link"));
+        std::fs::write(&database, "x").unwrap();
+        std::os::unix::fs::symlink(&database, &link).unwrap();
+        // SQLite's is beside the file, not beside the link.
+        assert!(Log::of(&link).is_err());
+        std::fs::write(directory.path().join("a-wal"), "x").unwrap();
+        let log = Log::of(&link).unwrap();
+        drop(log.commit());
+        log.keep().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_lost_stays_lost() {
+        let (log, ends, mut begun) = by_hand();
+        drop(log.commit());
+        begun.recv().await.unwrap();
+        log.lose();
+        ends.send(Ok(())).unwrap();
+        log.keep().await.unwrap_err();
+        drop(log.commit());
+        begun.recv().await.unwrap();
+        log.is_well().unwrap_err();
     }
 }

@@ -9,10 +9,12 @@
 
 use std::time::Duration;
 
+use std::sync::Weak;
+
 use sqlx::{AssertSqlSafe, SqlitePool};
 use tokio::sync::watch;
 
-use super::WAL_PAGES;
+use super::{Log, WAL_PAGES};
 
 /// How often the length of the log is looked at, while there are commits.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
@@ -22,16 +24,31 @@ const PAGES_MIN: i64 = 8_192;
 const PAGES_SOON: i64 = 12_288;
 const _: () = assert!(PAGES_MIN < PAGES_SOON && PAGES_SOON < WAL_PAGES);
 
-/// Writes back what commits have added, by connections of a pool, until that is closed.
-pub(super) async fn keep_up(pool: SqlitePool, mut commits: watch::Receiver<u64>) {
+/// Writes back what commits have added, by connections of a pool, until that is closed, or the log is lost.
+pub(super) async fn keep_up(pool: SqlitePool, mut commits: watch::Receiver<u64>, log: Weak<Log>) {
     while commits.changed().await.is_ok() && !pool.is_closed() {
         tokio::time::sleep(LOOKS_EVERY).await;
         let Ok((pages, written)) = checkpoint(&pool, "NOOP").await else { continue };
-        if pages.saturating_sub(written) >= PAGES_MIN || pages >= PAGES_SOON {
-            // What fails here is left to the next commit, which tells.
-            drop(checkpoint(&pool, "PASSIVE").await);
+        let Some(log) = log.upgrade().filter(|log| log.is_well().is_ok()) else { return };
+        if pages.saturating_sub(written) < PAGES_MIN && pages < PAGES_SOON {
+            continue;
+        }
+        if let Err(error) = checkpoint(&pool, "PASSIVE").await
+            && is_of_the_disk(&error)
+        {
+            tracing::error!(%error, "the log of the database could not be written back: nothing more is taken, start runtab again");
+            return log.lose();
         }
     }
+}
+
+/// Whether the disk failed (`SQLITE_IOERR`): before it writes back, SQLite syncs the log, and that may be what failed. A
+/// disk that is full, or a lock, passes.
+fn is_of_the_disk(error: &sqlx::Error) -> bool {
+    const IOERR: u32 = 10;
+    let code =
+        error.as_database_error().and_then(sqlx::error::DatabaseError::code).and_then(|code| code.parse::<u32>().ok());
+    code.is_some_and(|code| code & 0xff == IOERR)
 }
 
 /// How many pages the log has, and how many of them are written back.
