@@ -43,7 +43,8 @@ use hosts::Hosts;
 use pools::{Tries, pool, postgres_pool};
 use queries::{bundle_query, postgres_query, sqlite_bundle_query, sqlite_query};
 
-/// Statements that a connection keeps prepared: more than there are, so that none is ever prepared twice.
+/// Statements that a connection keeps prepared: more than there are. On SQLite those that write rows are several each, by
+/// how many rows (`values.rs`): what is used least gives way.
 const PREPARED_MAX: usize = 256;
 /// How long a connection that answered is taken to be alive.
 const TRUSTED: Duration = Duration::from_secs(1);

@@ -60,6 +60,9 @@ impl Tx {
 
     /// One that writes.
     pub(super) fn of_batch(connection: Connection, wait: Duration, log: Option<Arc<Log>>) -> Self {
+        if let Some(log) = &log {
+            log.begin();
+        }
         Self { log, ..Self::by(connection, wait) }
     }
 
@@ -96,8 +99,12 @@ impl Tx {
     /// Makes it so for whoever comes next. Nobody may be answered before [`Store::keep`](super::Store::keep).
     pub async fn commit_early(self) -> Answer<()> {
         let late = |_| Err(StoreError::Unknown("the database does not answer a commit in time".to_owned()));
-        let _commit = self.log.as_ref().map(|log| log.commit());
-        tokio::time::timeout(self.wait, self.connection.commit()).await.unwrap_or_else(late)
+        let commit = self.log.as_ref().map(|log| log.commit());
+        tokio::time::timeout(self.wait, self.connection.commit()).await.unwrap_or_else(late)?;
+        if let Some(commit) = commit {
+            commit.end();
+        }
+        Ok(())
     }
 
     /// Waits until all that a snapshot has seen is on disk.

@@ -19,7 +19,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
@@ -31,6 +31,8 @@ use super::super::error::StoreError;
 pub(in super::super) struct Log {
     /// The last commit that has begun.
     begun: AtomicU64,
+    /// Whether one was given up before it ended: it may be done at any moment until the next batch has begun.
+    given_up: AtomicBool,
     /// The last one that has ended, and is to be kept.
     ended: watch::Sender<u64>,
     kept: watch::Sender<Kept>,
@@ -59,10 +61,21 @@ impl Kept {
 pub(in super::super) struct Commit<'a> {
     log: &'a Log,
     number: u64,
+    has_ended: bool,
+}
+
+impl Commit<'_> {
+    /// It has ended. One that is dropped otherwise was given up.
+    pub(in super::super) fn end(mut self) {
+        self.has_ended = true;
+    }
 }
 
 impl Drop for Commit<'_> {
     fn drop(&mut self) {
+        if !self.has_ended {
+            self.log.given_up.store(true, Ordering::SeqCst);
+        }
         self.log.ended.send_replace(self.number);
     }
 }
@@ -80,7 +93,7 @@ impl Log {
         let (ended, ends) = watch::channel(0);
         let (kept, _) = watch::channel(Kept::Until(0));
         tokio::spawn(keep_up(ends, kept.clone(), Arc::new(sync)));
-        Arc::new(Self { begun: AtomicU64::new(0), ended, kept })
+        Arc::new(Self { begun: AtomicU64::new(0), given_up: AtomicBool::new(false), ended, kept })
     }
 
     /// Nobody knows any more what is on disk.
@@ -91,12 +104,24 @@ impl Log {
     /// Begins a commit.
     pub(in super::super) fn commit(&self) -> Commit<'_> {
         let number = self.begun.fetch_add(1, Ordering::SeqCst).saturating_add(1);
-        Commit { log: self, number }
+        Commit { log: self, number, has_ended: false }
+    }
+
+    /// Tells that a batch has begun: whatever was committed before it is done now, and is synced once more where that was
+    /// not known.
+    pub(in super::super) fn begin(&self) {
+        if self.given_up.swap(false, Ordering::SeqCst) {
+            self.commit().end();
+        }
     }
 
     /// Waits until all that has begun to be committed by now is on disk. [`StoreError::Unavailable`] where that can't be
     /// known any more.
     pub(in super::super) fn keep(&self) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
+        if self.given_up.load(Ordering::SeqCst) {
+            // It may have been seen, and the sync that it asked for may have come before it.
+            self.commit().end();
+        }
         let number = self.begun.load(Ordering::SeqCst);
         let mut kept = self.kept.subscribe();
         async move {
@@ -200,11 +225,11 @@ mod tests {
     async fn what_is_committed_is_kept_by_a_sync_that_begins_afterwards() {
         let (log, ends, mut begun) = by_hand();
         log.keep().await.unwrap();
-        drop(log.commit());
+        log.commit().end();
         begun.recv().await.unwrap();
         // The sync of the first is under way: it says nothing of the second, nor of one that has only begun.
         let first = log.keep();
-        drop(log.commit());
+        log.commit().end();
         let (second, third) = (log.keep(), log.commit());
         let (third_too, mut unkept) = (log.keep(), Box::pin(log.keep()));
         ends.send(Ok(())).unwrap();
@@ -214,7 +239,7 @@ mod tests {
         ends.send(Ok(())).unwrap();
         second.await.unwrap();
         assert!(waits(unkept.as_mut()));
-        drop(third);
+        third.end();
         begun.recv().await.unwrap();
         ends.send(Ok(())).unwrap();
         third_too.await.unwrap();
@@ -262,6 +287,28 @@ mod tests {
         let log = Log::of(&link).unwrap();
         drop(log.commit());
         log.keep().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_was_given_up_is_synced_once_more() {
+        let (log, ends, mut begun) = by_hand();
+        drop(log.commit());
+        begun.recv().await.unwrap();
+        ends.send(Ok(())).unwrap();
+        // Whoever sees it waits for a sync that begins now; and so does the batch that begins behind it, once.
+        for times in 0..2 {
+            if times == 1 {
+                log.begin();
+            }
+            let mut seen = Box::pin(log.keep());
+            assert!(waits(seen.as_mut()));
+            begun.recv().await.unwrap();
+            ends.send(Ok(())).unwrap();
+            seen.await.unwrap();
+        }
+        log.begin();
+        log.keep().await.unwrap();
+        assert!(begun.try_recv().is_err());
     }
 
     #[tokio::test]

@@ -21,7 +21,7 @@ impl Connection {
         self.plan_of(statement.name, &sql, parameters).await
     }
 
-    /// The same of a bundle; `None` where its statements go one by one.
+    /// The same of a bundle; `None` where each of its statements has a plan of its own.
     pub(in super::super) async fn plan_bundle<const N: usize>(
         &mut self,
         bundle: &'static Bundle<N>,

@@ -3,7 +3,7 @@
 use super::super::rows::GROUP;
 use super::super::statement::{Column, Kind, Lock, Matching, Slot, Words};
 
-/// SQLite: rows come as one JSON text; one writer, so nothing is locked.
+/// SQLite: rows come as one JSON text (those that are written as values: `values.rs`); one writer, so nothing is locked.
 #[derive(Debug)]
 pub(in super::super) struct Sqlite;
 

@@ -7,9 +7,8 @@
 //!
 //! [SQLite, checkpointing]: https://www.sqlite.org/wal.html#ckpt
 
-use std::time::Duration;
-
 use std::sync::Weak;
+use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, SqlitePool};
 use tokio::sync::watch;
