@@ -112,6 +112,13 @@ impl Ledger {
         self.engine.store.close().await;
     }
 
+    /// Whether a worker has ended that was not told to: what waits for it is answered as unavailable.
+    fn has_failed(&self) -> bool {
+        // Whoever closes has the list until they all have ended.
+        let workers = self.workers.try_lock();
+        workers.is_ok_and(|workers| workers.iter().any(tokio::task::JoinHandle::is_finished))
+    }
+
     /// What is counted for operators.
     #[must_use]
     pub fn tally(&self) -> &tally::Tally {
@@ -342,5 +349,39 @@ impl Ledger {
             ask(&self.lanes.lives, Life::Settle(due.into_iter().collect())).await?;
         }
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::clock::Clock;
+    use crate::domain::admission::FreeCover;
+    use crate::domain::id::RateCardId;
+    use crate::domain::money::PriceMicros;
+    use crate::domain::rate_card::RateCard;
+    use crate::domain::units::{MebiBytes, Millicores, Vcpus};
+    use crate::store::{Options, Store};
+
+    use super::Ledger;
+    use super::batch::BatchLimits;
+    use super::working_set::Rules;
+
+    #[tokio::test]
+    async fn a_worker_that_failed_is_told() {
+        let price = PriceMicros::new(1).unwrap();
+        let id = RateCardId::parse("list").unwrap();
+        let list = RateCard { id, cpu: price, memory: price, storage: price, floor: Millicores::new(50).unwrap() };
+        let cover = FreeCover { vcpus: Vcpus::new(1).unwrap(), memory: MebiBytes::ZERO, disk: MebiBytes::ZERO };
+        let rules = Rules { settle_after_ms: 1, cover, welcome_ms: 0, list, stale_after_ms: 1, rejected_kept: 0 };
+        let store = Store::open("sqlite::memory:", Options::default()).await.unwrap();
+        store.migrate().await.unwrap();
+        let ledger = Ledger::start(store, Clock::system(), rules, BatchLimits::default());
+        ledger.ready().await.unwrap();
+        ledger.workers.lock().await[0].abort();
+        while !ledger.has_failed() {
+            tokio::task::yield_now().await;
+        }
+        ledger.ready().await.unwrap_err();
+        ledger.close().await;
     }
 }

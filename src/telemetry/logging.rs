@@ -16,7 +16,13 @@ pub use crate::config::telemetry::LogFormat;
 /// `info` or `runtab=debug,warn`; an error when it does not parse, or when logging was set up before.
 pub fn init(format: LogFormat, filter: &str) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(filter)?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Masked).with_target(true);
+    // A line that can't be written is lost. To tell of it on standard error, too, would panic there: a full disk would end
+    // whoever logs.
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(Masked)
+        .with_target(true)
+        .log_internal_errors(false);
     let result = match format {
         LogFormat::Text => builder.with_ansi(false).try_init(),
         LogFormat::Json => builder.json().flatten_event(true).with_span_list(false).try_init(),

@@ -1,6 +1,8 @@
 //! What the command line tells when it can't do what it is asked.
 
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Output, Stdio};
 
 fn runtab(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_runtab")).args(arguments).env("RUNTAB_LOG_LEVEL", "warn").output().unwrap()
@@ -43,4 +45,31 @@ fn why_a_server_can_not_be_reached_is_told() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("refused") && !told.contains("secret"), "{told}");
+}
+
+#[test]
+fn a_log_that_can_not_be_written_stops_nobody() {
+    let home = tempfile::tempdir().unwrap();
+    let database = format!("sqlite:{}", home.path().join("fresh.db").display());
+    // Every line that is written to it fails, as on a full disk.
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut engine = Command::new(env!("CARGO_BIN_EXE_runtab"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--database", &database])
+        .env("RUNTAB_LOG_LEVEL", "debug")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(full)
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(engine.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let mut ready = String::new();
+    if let Some(address) = line.trim_end().strip_prefix("listening on http://") {
+        let mut server = TcpStream::connect(address).unwrap();
+        server.write_all(b"GET /readyz HTTP/1.1\r\nhost: runtab\r\nconnection: close\r\n\r\n").unwrap();
+        server.read_to_string(&mut ready).unwrap();
+    }
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    assert!(ready.starts_with("HTTP/1.1 200 "), "{line:?} {ready:?}");
 }

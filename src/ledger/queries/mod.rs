@@ -71,8 +71,12 @@ impl Ledger {
         Ok(Arc::new(PriceBook::new(self.engine.rules.list.clone(), account, &entries)))
     }
 
-    /// Whether the store answers.
+    /// Whether the store answers, and there is somebody to take commands.
     pub async fn ready(&self) -> Answer<()> {
+        if self.has_failed() {
+            let why = "a worker of the ledger failed, see the log: start runtab again";
+            return Err(CommandError::Unavailable(why.to_owned()));
+        }
         self.engine.store.ready().await.map_err(told)
     }
 
