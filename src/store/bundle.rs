@@ -12,7 +12,7 @@
 use std::sync::OnceLock;
 
 use super::dialect::Row;
-use super::statement::{Expanded, Slot, Statement, Words};
+use super::statement::{Expanded, Statement, Words};
 use super::{Answer, Rows, Tx, within};
 
 /// Statements that go together, and in which order.
@@ -24,31 +24,26 @@ pub(super) struct Bundle<const N: usize> {
     pub(super) parts: [&'static Statement; N],
     /// Whether they write; else they read.
     pub(super) writes: bool,
-    embedded: OnceLock<Expanded>,
     server: OnceLock<Expanded>,
 }
 
 impl<const N: usize> Bundle<N> {
     /// A bundle that reads.
     pub(super) const fn of_reads(name: &'static str, parts: [&'static Statement; N]) -> Self {
-        Self { name, parts, writes: false, embedded: OnceLock::new(), server: OnceLock::new() }
+        Self { name, parts, writes: false, server: OnceLock::new() }
     }
 
     /// A bundle that writes.
     pub(super) const fn of_writes(name: &'static str, parts: [&'static Statement; N]) -> Self {
-        Self { name, parts, writes: true, embedded: OnceLock::new(), server: OnceLock::new() }
+        Self { name, parts, writes: true, server: OnceLock::new() }
     }
 
-    /// What all are together, in a back end's words; expanded once.
-    pub(super) fn expanded<W: Words>(
+    /// The one statement that all are together on a server; expanded once.
+    pub(super) fn on_server<W: Words>(
         &'static self,
         join: fn(writes: bool, parts: Vec<String>) -> String,
     ) -> &'static Expanded {
-        let slot = match W::SLOT {
-            Slot::Embedded => &self.embedded,
-            Slot::Server => &self.server,
-        };
-        slot.get_or_init(|| {
+        self.server.get_or_init(|| {
             let mut parameters = 0;
             let mut sql = Vec::with_capacity(N);
             for part in self.parts {

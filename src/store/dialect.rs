@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Either, Executor, Transaction};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Transaction};
 
 use super::bundle::Bundle;
 use super::error::StoreError;
@@ -28,6 +28,7 @@ mod pools;
 mod queries;
 mod row;
 mod system_columns;
+mod turns;
 mod values;
 mod words;
 mod write_back;
@@ -41,7 +42,8 @@ use asking::Asking;
 use errors::{failed, failed_in, uncommitted};
 use hosts::Hosts;
 use pools::{Tries, pool, postgres_pool};
-use queries::{bundle_query, postgres_query, sqlite_bundle_query, sqlite_query};
+use queries::{bundle_query, postgres_query, sqlite_text};
+use turns::{Turn, Turns};
 
 /// Statements that a connection keeps prepared: more than there are. On SQLite those that write rows are several each, by
 /// how many rows (`values.rs`): what is used least gives way.
@@ -72,9 +74,9 @@ pub(super) enum Backend {
     /// One file, or memory.
     Sqlite {
         /// One connection.
-        writer: SqlitePool,
+        writer: Turns,
         /// Connections that can't write; in memory, the writer.
-        readers: SqlitePool,
+        readers: Turns,
         /// For [`Backend::ask`]; in memory, the writer.
         asking: Arc<Asking<sqlx::Sqlite>>,
         /// What commits leave to be synced, and who writes it back; in memory there is nothing.
@@ -99,7 +101,7 @@ pub(super) enum Backend {
 #[derive(Debug)]
 pub(super) enum Connection {
     /// SQLite's.
-    Sqlite(Transaction<'static, sqlx::Sqlite>),
+    Sqlite(Turn),
     /// PostgreSQL's.
     Postgres(Transaction<'static, sqlx::Postgres>),
 }
@@ -141,18 +143,11 @@ impl Backend {
                 .pragma("temp_store", "memory");
         }
         let file = connect.get_filename().to_owned();
-        let mut one = pool::<sqlx::Sqlite>(1, options).test_before_acquire(false);
-        if !memory {
-            // SQLite ends a transaction by itself when a disk fails; the driver goes on counting it as open, for ever.
-            one = one.before_acquire(|connection, _| {
-                let is_free = !connection.is_in_transaction();
-                Box::pin(async move { Ok(is_free) })
-            });
-        }
-        let writer =
+        let one = pool(1, options).test_before_acquire(false);
+        let one =
             one.connect_with(connect.clone().pragma("cache_size", CACHE)).await.map_err(|error| failed(&error))?;
         let readers = if memory {
-            writer.clone()
+            one.clone()
         } else {
             let few = pool(options.readers_max, options).test_before_acquire(false);
             few.connect_with(connect.clone().pragma("query_only", "on")).await.map_err(|error| failed(&error))?
@@ -164,7 +159,7 @@ impl Backend {
             Some(one.map_err(|error| failed(&error))?)
         };
         let asking = if memory {
-            Asking::by(writer.clone(), false)
+            Asking::by(one.clone(), false)
         } else {
             let few = pool(ASKING, options).test_before_acquire(false);
             let few = few.connect_with(connect.pragma("query_only", "on")).await.map_err(|error| failed(&error))?;
@@ -179,7 +174,9 @@ impl Backend {
             }
             None => None,
         };
-        Ok(Self::Sqlite { writer, readers, asking: Arc::new(asking), log })
+        let begin = "BEGIN IMMEDIATE";
+        let writer = if memory { Turns::of(one, begin) } else { Turns::of_one(one, begin) };
+        Ok(Self::Sqlite { writer, readers: Turns::of(readers, "BEGIN"), asking: Arc::new(asking), log })
     }
 
     async fn open_postgres(url: &str, options: Options) -> Result<Self, StoreError> {
@@ -247,13 +244,14 @@ impl Backend {
     /// Begins a batch that writes.
     pub(super) async fn begin(&self, lane: Lane) -> Result<Connection, StoreError> {
         match self {
-            Self::Sqlite { writer, .. } => writer.begin_with("BEGIN IMMEDIATE").await.map(Connection::Sqlite),
+            Self::Sqlite { writer, .. } => return writer.begin().await.map(Connection::Sqlite),
             Self::Postgres { decision, begun, meter, .. } => match lane {
                 Lane::Decision => match begun.as_ref().and_then(|begun| begun.take()) {
                     Some(begun) => Ok(Connection::Postgres(begun)),
-                    None => decision.begin_with(BEGIN).await.map(Connection::Postgres),
+                    // A connection may have to be opened, which is a large future, and this one is moved about.
+                    None => Box::pin(decision.begin_with(BEGIN)).await.map(Connection::Postgres),
                 },
-                Lane::Meter => meter.begin_with(BEGIN).await.map(Connection::Postgres),
+                Lane::Meter => Box::pin(meter.begin_with(BEGIN)).await.map(Connection::Postgres),
             },
         }
         .map_err(|error| failed(&error))
@@ -269,12 +267,12 @@ impl Backend {
     /// Begins a snapshot.
     pub(super) async fn read(&self) -> Result<Connection, StoreError> {
         match self {
-            Self::Sqlite { readers, .. } => readers.begin_with("BEGIN DEFERRED").await.map(Connection::Sqlite),
+            Self::Sqlite { readers, .. } => return readers.begin().await.map(Connection::Sqlite),
             Self::Postgres { readers, .. } => {
                 let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
                 let mut tries = Tries::by(readers);
                 loop {
-                    match readers.begin_with(begin).await {
+                    match Box::pin(readers.begin_with(begin)).await {
                         Err(error) if tries.again(&error) => {}
                         begun => break begun.map(Connection::Postgres),
                     }
@@ -288,8 +286,8 @@ impl Backend {
     pub(super) async fn ask(&self, statement: &'static Statement, rows: &Rows<'_>) -> Result<Vec<Row>, StoreError> {
         match self {
             Self::Sqlite { asking, .. } => {
-                let query = || sqlite_query(statement.expanded::<words::Sqlite>(), Some(rows), &[]);
-                asking.ask(query).await.map(|rows| rows.into_iter().map(Row::from).collect())
+                let text = values::reads([(statement, Some(rows))])?;
+                asking.ask(|| text.clone().query()).await.map(|rows| rows.into_iter().map(Row::from).collect())
             }
             Self::Postgres { asking, .. } => {
                 let query = || postgres_query(statement.expanded::<words::Postgres>(), Some(rows), &[]);
@@ -342,8 +340,17 @@ impl Connection {
     ) -> Result<Vec<Row>, StoreError> {
         match self {
             Self::Sqlite(inside) => {
-                let query = sqlite_query(statement.expanded::<words::Sqlite>(), rows, values);
-                query.fetch_all(&mut **inside).await.map(|rows| rows.into_iter().map(Row::from).collect())
+                let text = match values {
+                    [] => values::reads([(statement, rows)])?,
+                    _ => sqlite_text(statement.expanded::<words::Sqlite>(), rows, values)?,
+                };
+                let mut found = Vec::new();
+                let take = |_, row| {
+                    found.push(Row::from(row));
+                    Ok(())
+                };
+                inside.fetch(text, statement.name, take).await?;
+                return Ok(found);
             }
             Self::Postgres(inside) => {
                 let query = postgres_query(statement.expanded::<words::Postgres>(), rows, values);
@@ -362,16 +369,14 @@ impl Connection {
         let mut found = [const { Vec::new() }; N];
         match self {
             Self::Sqlite(inside) => {
-                let mut answers = Executor::fetch_many(&mut **inside, sqlite_bundle_query(bundle, rows));
-                let mut part = 0_usize;
-                while let Some(answer) = poll_fn(|context| answers.as_mut().poll_next(context)).await {
-                    match answer.map_err(|error| failed_in(bundle.name, &error))? {
-                        Either::Left(_) => part = part.saturating_add(1),
-                        Either::Right(row) => {
-                            found.get_mut(part).ok_or_else(|| StoreError::corrupt(bundle.name))?.push(Row::from(row));
-                        }
-                    }
-                }
+                let parts = bundle.parts.into_iter().zip(rows);
+                let parts = parts.map(|(part, rows)| (part, Some(rows).filter(|_| !part.columns().is_empty())));
+                let text = values::reads(parts)?;
+                let take = |part: usize, row| {
+                    found.get_mut(part).ok_or_else(|| StoreError::corrupt(bundle.name))?.push(Row::from(row));
+                    Ok(())
+                };
+                inside.fetch(text, bundle.name, take).await?;
             }
             Self::Postgres(inside) => {
                 let rows = bundle_query(bundle, rows).fetch_all(&mut **inside).await;
@@ -393,7 +398,10 @@ impl Connection {
     ) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(inside) => {
-                values::write(inside, bundle.parts.into_iter().zip(rows), bundle.name).await.map(drop)
+                for text in values::write_texts(bundle.parts.into_iter().zip(rows))? {
+                    inside.write_along(text, bundle.name).await?;
+                }
+                Ok(())
             }
             Self::Postgres(inside) => {
                 let done = bundle_query(bundle, rows).execute(&mut **inside).await;
@@ -411,11 +419,17 @@ impl Connection {
     ) -> Result<u64, StoreError> {
         match self {
             Self::Sqlite(inside) => {
-                if let Some(rows) = rows.filter(|_| values::around(statement).is_some()) {
-                    return values::write(inside, [(statement, rows)], statement.name).await;
+                let texts = match rows.filter(|_| values::around_write(statement).is_some()) {
+                    Some(rows) => values::write_texts([(statement, rows)])?,
+                    None => vec![sqlite_text(statement.expanded::<words::Sqlite>(), rows, values)?],
+                };
+                let mut written = 0_u64;
+                for text in texts {
+                    let done = text.query().execute(inside.settled().await?).await;
+                    written = written
+                        .saturating_add(done.map_err(|error| failed_in(statement.name, &error))?.rows_affected());
                 }
-                let query = sqlite_query(statement.expanded::<words::Sqlite>(), rows, values);
-                query.execute(&mut **inside).await.map(|done| done.rows_affected())
+                return Ok(written);
             }
             Self::Postgres(inside) => {
                 let query = postgres_query(statement.expanded::<words::Postgres>(), rows, values);
@@ -448,7 +462,7 @@ impl Connection {
     /// Runs a script of several statements.
     pub(super) async fn script(&mut self, script: &Script) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(inside) => sqlx::raw_sql(script.sqlite).execute(&mut **inside).await.map(drop),
+            Self::Sqlite(inside) => sqlx::raw_sql(script.sqlite).execute(inside.settled().await?).await.map(drop),
             Self::Postgres(inside) => sqlx::raw_sql(script.postgres).execute(&mut **inside).await.map(drop),
         }
         .map_err(|error| failed_in(script.name, &error))
@@ -465,7 +479,7 @@ impl Connection {
     /// Makes it so.
     pub(super) async fn commit(self) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(inside) => inside.commit().await.map_err(|error| failed(&error)),
+            Self::Sqlite(inside) => inside.commit().await,
             Self::Postgres(inside) => inside.commit().await.map_err(|error| uncommitted(&error)),
         }
     }

@@ -36,7 +36,7 @@ pub(super) trait Words: Sync {
     /// How many parameters a row source takes.
     fn row_parameters(columns: &[Column<'_>]) -> usize;
     /// What stands before a statement with a row source.
-    fn given(columns: &[Column<'_>], before: usize) -> String;
+    fn given(columns: &[Column<'_>]) -> String;
     /// The row source `r`, in the order given; its parameters are numbered from after `before` on. `placed`: it has `r.ord`.
     fn rows(columns: &[Column<'_>], before: usize, placed: bool) -> String;
     /// A parameter.
@@ -147,9 +147,10 @@ pub(super) struct Statement {
     /// What it does, for plans and errors.
     pub(super) name: &'static str,
     text: &'static str,
+    columns: OnceLock<Vec<Column<'static>>>,
     embedded: OnceLock<Expanded>,
     server: OnceLock<Expanded>,
-    /// As the embedded back end writes rows, where it can.
+    /// As the embedded back end takes rows as values, where it can.
     pub(super) around: OnceLock<Option<Around>>,
 }
 
@@ -165,7 +166,14 @@ pub(super) struct Expanded {
 impl Statement {
     /// A statement by name and text.
     pub(super) const fn new(name: &'static str, text: &'static str) -> Self {
-        Self { name, text, embedded: OnceLock::new(), server: OnceLock::new(), around: OnceLock::new() }
+        Self {
+            name,
+            text,
+            columns: OnceLock::new(),
+            embedded: OnceLock::new(),
+            server: OnceLock::new(),
+            around: OnceLock::new(),
+        }
     }
 
     /// The text, before words are put in.
@@ -187,14 +195,14 @@ impl Statement {
         let columns = columns_of(self.text);
         let taken = before.saturating_add(if columns.is_empty() { 0 } else { W::row_parameters(&columns) });
         let mut expansion = Expansion { columns, before, taken, highest: 0, placed: self.text.contains("r.ord") };
-        let mut sql = if expansion.columns.is_empty() { String::new() } else { W::given(&expansion.columns, before) };
+        let mut sql = if expansion.columns.is_empty() { String::new() } else { W::given(&expansion.columns) };
         sql.push_str(&expansion.text::<W>(self.text));
         Expanded { sql, parameters: taken.saturating_add(expansion.highest) }
     }
 
-    /// The columns of its row source.
-    pub(super) fn columns(&self) -> Vec<Column<'static>> {
-        columns_of(self.text)
+    /// The columns of its row source; read once.
+    pub(super) fn columns(&'static self) -> &'static [Column<'static>] {
+        self.columns.get_or_init(|| columns_of(self.text))
     }
 }
 

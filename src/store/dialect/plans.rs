@@ -11,14 +11,15 @@ use super::{Connection, failed_in, values, words};
 impl Connection {
     /// How the database would run a statement: its plan, a line a step.
     pub(in super::super) async fn plan(&mut self, statement: &'static Statement) -> Result<Vec<String>, StoreError> {
-        let (sql, parameters) = match self {
-            Self::Sqlite(_) => (values::sample(statement), 0),
-            Self::Postgres(_) => {
-                let expanded = statement.expanded::<words::Postgres>();
-                (expanded.sql.clone(), expanded.parameters)
-            }
-        };
-        self.plan_of(statement.name, &sql, parameters).await
+        if let Self::Postgres(_) = self {
+            let Expanded { sql, parameters } = statement.expanded::<words::Postgres>();
+            return self.plan_of(statement.name, sql, *parameters).await;
+        }
+        let mut plan = Vec::new();
+        for text in values::samples(statement) {
+            plan.extend(self.plan_of(statement.name, &text, 0).await?);
+        }
+        Ok(plan)
     }
 
     /// The same of a bundle; `None` where each of its statements has a plan of its own.
@@ -39,7 +40,7 @@ impl Connection {
         match self {
             Self::Sqlite(inside) => {
                 let sql = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
-                let rows = sqlx::query_as::<_, (i64, i64, i64, String)>(sql).fetch_all(&mut **inside).await;
+                let rows = sqlx::query_as::<_, (i64, i64, i64, String)>(sql).fetch_all(inside.settled().await?).await;
                 rows.map(|rows| rows.into_iter().map(|row| row.3).collect())
             }
             Self::Postgres(inside) => {

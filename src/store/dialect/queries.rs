@@ -1,48 +1,82 @@
 //! The drivers' queries: an expanded statement with its rows and values.
 
-use sqlx::Database;
+use std::borrow::Cow;
+
+use sqlx::error::BoxDynError;
 use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Arguments as _, AssertSqlSafe, Database};
 
 use super::super::bundle::Bundle;
+use super::super::error::StoreError;
 use super::super::rows::{RowId, Rows, Value, Values, Xid};
 use super::super::statement::{Column, Expanded, Kind};
-use super::words::{Postgres, Sqlite};
+use super::failed;
+use super::words::Postgres;
 
-pub(super) type SqliteQuery<'q> = Query<'q, sqlx::Sqlite, <sqlx::Sqlite as Database>::Arguments>;
+type SqliteQuery = Query<'static, sqlx::Sqlite, SqliteArguments>;
 type PostgresQuery<'q> = Query<'q, sqlx::Postgres, <sqlx::Postgres as Database>::Arguments>;
 
-/// SQLite takes rows as one JSON text.
-pub(super) fn sqlite_query<'q>(
+/// One statement for SQLite or several, one after another, and their parameters.
+#[derive(Clone, Debug)]
+pub(super) struct SqliteText {
+    sql: Cow<'static, str>,
+    arguments: SqliteArguments,
+}
+
+impl SqliteText {
+    /// A text without parameters.
+    pub(super) fn of(sql: &'static str) -> Self {
+        Self::with(sql.into(), SqliteArguments::default())
+    }
+
+    /// A text with its parameters.
+    pub(super) fn with(sql: Cow<'static, str>, arguments: SqliteArguments) -> Self {
+        Self { sql, arguments }
+    }
+
+    /// The same after a statement without parameters.
+    pub(super) fn after(self, first: &str) -> Self {
+        Self { sql: format!("{first}; {}", self.sql).into(), ..self }
+    }
+
+    /// The same before a statement without parameters.
+    pub(super) fn before(self, last: &str) -> Self {
+        Self { sql: format!("{}; {last}", self.sql).into(), ..self }
+    }
+
+    /// As the driver takes it.
+    pub(super) fn query(self) -> SqliteQuery {
+        match self.sql {
+            Cow::Borrowed(sql) => sqlx::query_with(sql, self.arguments),
+            Cow::Owned(sql) => sqlx::query_with(AssertSqlSafe(sql), self.arguments),
+        }
+    }
+}
+
+/// SQLite takes rows as one JSON text, where it does not as values (`values.rs`).
+pub(super) fn sqlite_text(
     expanded: &'static Expanded,
     rows: Option<&Rows<'_>>,
     values: &[Value<'_>],
-) -> SqliteQuery<'q> {
-    let mut query = sqlx::query(expanded.sql.as_str());
+) -> Result<SqliteText, StoreError> {
+    let mut arguments = SqliteArguments::default();
     if let Some(rows) = rows {
-        query = query.bind(rows.to_json());
+        arguments.add(rows.to_json()).map_err(unsent)?;
     }
     for value in values {
-        query = match value {
-            Value::Text(text) => query.bind(text.map(str::to_owned)),
-            Value::Int(int) => query.bind(*int),
-        };
+        match value {
+            Value::Text(text) => arguments.add(text.map(str::to_owned)),
+            Value::Int(int) => arguments.add(*int),
+        }
+        .map_err(unsent)?;
     }
-    query
+    Ok(SqliteText::with(expanded.sql.as_str().into(), arguments))
 }
 
-/// Statements that read, one after another, each with its rows; without any it is asked in vain.
-pub(super) fn sqlite_bundle_query<'q, const N: usize>(
-    bundle: &'static Bundle<N>,
-    rows: [&Rows<'_>; N],
-) -> SqliteQuery<'q> {
-    let together = bundle.expanded::<Sqlite>(|_, parts| parts.join("; "));
-    let mut query = sqlx::query(together.sql.as_str());
-    for (part, rows) in bundle.parts.into_iter().zip(rows) {
-        if !part.columns().is_empty() {
-            query = query.bind(rows.to_json());
-        }
-    }
-    query
+/// What the driver does not take as a parameter.
+pub(super) fn unsent(error: BoxDynError) -> StoreError {
+    failed(&sqlx::Error::Encode(error))
 }
 
 /// PostgreSQL takes them as arrays, one a column.
@@ -66,14 +100,14 @@ pub(super) fn postgres_query<'q>(
 
 /// A bundle as the one statement as which PostgreSQL takes it.
 pub(super) fn together<const N: usize>(bundle: &'static Bundle<N>) -> &'static Expanded {
-    bundle.expanded::<Postgres>(|writes, parts| if writes { Postgres::writes(parts) } else { Postgres::reads(&parts) })
+    bundle.on_server::<Postgres>(|writes, parts| if writes { Postgres::writes(parts) } else { Postgres::reads(&parts) })
 }
 
 /// A bundle with its rows.
 pub(super) fn bundle_query<'q, const N: usize>(bundle: &'static Bundle<N>, rows: [&Rows<'_>; N]) -> PostgresQuery<'q> {
     let mut query = sqlx::query(together(bundle).sql.as_str());
     for (part, rows) in bundle.parts.into_iter().zip(rows) {
-        query = if rows.is_empty() { bind_none(query, &part.columns()) } else { bind_rows(query, rows) };
+        query = if rows.is_empty() { bind_none(query, part.columns()) } else { bind_rows(query, rows) };
     }
     query
 }

@@ -1,25 +1,27 @@
-//! SQLite: rows that are written, each value of them a parameter.
+//! SQLite: rows whose values are parameters, each of them.
 //!
 //! Rows of a row source come as one JSON text, of any number. Taking each value out of it is most of what writing a row
-//! costs; so statements that only write, and name their rows once, take them as `VALUES (?, ...), ...` instead. How many
-//! rows there are is a part of such a text, and a text is prepared once: so there are few numbers, each a power of two, and
-//! what is left over is filled up with rows of NULLs, which are passed over: the first column is one of the key.
+//! costs, and much of what finding one does; so statements that only write, and name their rows once, take them as
+//! `VALUES (?, ...), ...` instead, and so do those that read, where there are enough. How many rows there are is a part of
+//! such a text, and a text is prepared once: so there are few numbers, each a power of two, and what is left over is
+//! filled up with rows of NULLs, which are passed over: the first column is one of the key.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use sqlx::sqlite::{SqliteArguments, SqliteConnection};
-use sqlx::{Arguments as _, AssertSqlSafe};
+use sqlx::Arguments as _;
+use sqlx::sqlite::SqliteArguments;
 
 use super::super::error::StoreError;
 use super::super::rows::{Rows, Values};
 use super::super::statement::{Statement, Words as _};
-use super::queries::SqliteQuery;
+use super::queries::{SqliteText, unsent};
 use super::words::Sqlite;
-use super::{failed, failed_in};
 
 /// Most rows of one text.
 const ROWS_MAX: usize = 256;
+/// Fewer rows that are read come as JSON all the same: they cost little, and each number of rows is a text to keep.
+const READS_MIN: usize = 8;
 
 /// A statement around its rows.
 #[derive(Debug)]
@@ -28,73 +30,144 @@ pub(in super::super) struct Around {
     before: String,
     /// From after the last one.
     after: String,
-    /// The parameters of a row.
-    row: String,
-    /// How many they are.
+    /// How many values a row has.
     columns: usize,
+    /// Whether each row ends with its place.
+    placed: bool,
+    /// Whether the statement reads; else it writes.
+    reads: bool,
 }
 
 impl Around {
     /// Writes the statement with so many rows.
     fn write_with(&self, rows: usize, sql: &mut String) {
+        let values = vec!["?"; self.columns].join(", ");
+        // Brackets, commas and a place.
+        let row_bytes = values.len().saturating_add(8);
+        let bytes = rows.saturating_mul(row_bytes).saturating_add(self.after.len());
+        sql.reserve(self.before.len().saturating_add(bytes));
         sql.push_str(&self.before);
         for place in 0..rows {
-            sql.push_str(if place == 0 { "" } else { ", " });
-            sql.push_str(&self.row);
+            sql.push_str(if place == 0 { "(" } else { ", (" });
+            sql.push_str(&values);
+            if self.placed {
+                sql.push_str(", ");
+                sql.push_str(&place.saturating_add(1).to_string());
+            }
+            sql.push(')');
         }
         sql.push_str(&self.after);
     }
-}
 
-/// A statement as it is run, with two rows where it takes them as values.
-pub(super) fn sample(statement: &'static Statement) -> String {
-    let mut sql = String::new();
-    match around(statement) {
-        Some(around) => around.write_with(2, &mut sql),
-        None => sql.push_str(&statement.expanded::<Sqlite>().sql),
+    /// Adds the parameters of such a statement.
+    fn bind_to(&self, arguments: &mut SqliteArguments, rows: &Rows<'_>, range: Range<usize>) -> Result<(), StoreError> {
+        if rows.columns().first().is_none_or(|key| range.clone().any(|row| key.is_null(row))) {
+            return Err(StoreError::corrupt("a row without a key"));
+        }
+        arguments.reserve(given(range.len()).saturating_mul(self.columns), 0);
+        let mut latest: Vec<Option<(&str, Arc<str>)>> = vec![None; self.columns];
+        let left_over = given(range.len()).saturating_sub(range.len()).saturating_mul(self.columns);
+        for row in range {
+            for (column, latest) in rows.columns().iter().zip(&mut latest) {
+                bind(arguments, column, row, latest).map_err(unsent)?;
+            }
+        }
+        for _ in 0..left_over {
+            arguments.add(None::<i64>).map_err(unsent)?;
+        }
+        Ok(())
     }
-    sql
 }
 
-/// A statement around its rows; `None` for one that reads, takes other values too, or names its rows more than once.
-pub(super) fn around(statement: &'static Statement) -> Option<&'static Around> {
+/// How many rows a text has for so many.
+fn given(rows: usize) -> usize {
+    rows.next_power_of_two()
+}
+
+/// A statement as it is run, with two rows where it takes them as values: each text that it may have.
+pub(super) fn samples(statement: &'static Statement) -> Vec<String> {
+    let as_json = statement.expanded::<Sqlite>().sql.clone();
+    let Some(around) = around(statement) else { return vec![as_json] };
+    let mut as_values = String::new();
+    around.write_with(2, &mut as_values);
+    if around.reads { vec![as_json, as_values] } else { vec![as_values] }
+}
+
+/// A statement around its rows; `None` for one that takes other values too, or writes and names its rows more than once.
+fn around(statement: &'static Statement) -> Option<&'static Around> {
     let around = statement.around.get_or_init(|| {
         let columns = statement.columns();
         let expanded = statement.expanded::<Sqlite>();
-        let given = Sqlite::rows(&columns, 0, false);
-        let (before, after) = expanded.sql.strip_prefix(&Sqlite::given(&columns, 0))?.split_once(&given)?;
+        if expanded.parameters != 1 || !columns.first()?.key {
+            return None;
+        }
+        let named = (1..).zip(columns).map(|(place, column): (usize, _)| format!("column{place} AS {}", column.name));
+        let named = named.collect::<Vec<_>>().join(", ");
+        let text = expanded.sql.strip_prefix(&Sqlite::given(columns))?;
+        let rows = Sqlite::rows(columns, 0, false);
+        let (columns, last) = (columns.len(), columns.len().saturating_add(1));
+        let placed = text.contains("r.ord");
+        if text.starts_with("SELECT ") {
+            let ord = if placed { format!(", column{last} AS ord") } else { String::new() };
+            let before = format!("WITH given AS (SELECT {named}{ord} FROM (VALUES ");
+            let after = format!(") WHERE column1 IS NOT NULL) {text}");
+            return Some(Around { before, after, columns, placed, reads: true });
+        }
+        let (before, after) = text.split_once(&rows)?;
         // Where a row breaks a rule the whole batch is undone: what to go back to within it need not be kept.
         let before = ["INSERT ", "UPDATE "]
             .iter()
             .find_map(|verb| before.strip_prefix(verb).map(|rest| format!("{verb}OR FAIL {rest}")))?;
-        if expanded.parameters != 1 || after.contains(&given) || expanded.sql.contains("r.ord") {
+        if placed || after.contains(&rows) {
             return None;
         }
-        if !columns.first()?.key {
-            return None;
-        }
-        let named = columns.iter().enumerate();
-        let named = named.map(|(place, column)| format!("column{} AS {}", place.saturating_add(1), column.name));
-        let named = named.collect::<Vec<_>>().join(", ");
+        let before = format!("{before}(SELECT {named} FROM (VALUES ");
         Some(Around {
-            before: format!("{before}(SELECT {named} FROM (VALUES "),
+            before,
             after: format!(") WHERE column1 IS NOT NULL) AS r{after}"),
-            row: format!("({})", vec!["?"; columns.len()].join(", ")),
-            columns: columns.len(),
+            columns,
+            placed,
+            reads: false,
         })
     });
     around.as_ref()
 }
 
-/// Writes the rows of statements, in their order: together where each fits into one text. Answers how many were written.
-pub(super) async fn write<'r>(
-    connection: &mut SqliteConnection,
+/// A statement that writes, around its rows; `None` where they come as JSON.
+pub(super) fn around_write(statement: &'static Statement) -> Option<&'static Around> {
+    around(statement).filter(|around| !around.reads)
+}
+
+/// Statements that read, one after another, each with its rows; without any it is asked in vain.
+pub(super) fn reads<'r>(
+    parts: impl IntoIterator<Item = (&'static Statement, Option<&'r Rows<'r>>)>,
+) -> Result<SqliteText, StoreError> {
+    let mut sql = String::new();
+    let mut arguments = SqliteArguments::default();
+    for (statement, rows) in parts {
+        sql.push_str(if sql.is_empty() { "" } else { "; " });
+        let many = rows.filter(|rows| (READS_MIN..=ROWS_MAX).contains(&rows.count()));
+        if let Some((around, rows)) = around(statement).filter(|around| around.reads).zip(many) {
+            around.write_with(given(rows.count()), &mut sql);
+            around.bind_to(&mut arguments, rows, 0..rows.count())?;
+            continue;
+        }
+        sql.push_str(&statement.expanded::<Sqlite>().sql);
+        if let Some(rows) = rows {
+            arguments.add(rows.to_json()).map_err(unsent)?;
+        }
+    }
+    Ok(SqliteText::with(sql.into(), arguments))
+}
+
+/// The rows of statements, in their order: in one text where each fits into one.
+pub(super) fn write_texts<'r>(
     parts: impl IntoIterator<Item = (&'static Statement, &'r Rows<'r>)>,
-    name: &str,
-) -> Result<u64, StoreError> {
+) -> Result<Vec<SqliteText>, StoreError> {
     let mut texts: Vec<Vec<_>> = Vec::new();
     for (statement, rows) in parts {
-        let around = around(statement).ok_or_else(|| StoreError::corrupt("rows of a statement that does not write"))?;
+        let around =
+            around_write(statement).ok_or_else(|| StoreError::corrupt("rows of a statement that does not write"))?;
         for from in (0..rows.count()).step_by(ROWS_MAX) {
             let part = (around, rows, from..rows.count().min(from.saturating_add(ROWS_MAX)));
             match texts.last_mut() {
@@ -103,36 +176,19 @@ pub(super) async fn write<'r>(
             }
         }
     }
-    let mut written = 0_u64;
-    for text in texts {
-        let done = query(&text)?.execute(&mut *connection).await.map_err(|error| failed_in(name, &error))?;
-        written = written.saturating_add(done.rows_affected());
-    }
-    Ok(written)
+    texts.iter().map(|text| writes(text)).collect()
 }
 
 /// Statements that write, one after another, each with some of its rows: at most [`ROWS_MAX`].
-fn query(parts: &[(&'static Around, &Rows<'_>, Range<usize>)]) -> Result<SqliteQuery<'static>, StoreError> {
+fn writes(parts: &[(&'static Around, &Rows<'_>, Range<usize>)]) -> Result<SqliteText, StoreError> {
     let mut sql = String::new();
     let mut arguments = SqliteArguments::default();
     for (around, rows, range) in parts {
-        let given = range.len().next_power_of_two();
         sql.push_str(if sql.is_empty() { "" } else { "; " });
-        around.write_with(given, &mut sql);
-        if rows.columns().first().is_none_or(|key| range.clone().any(|row| key.is_null(row))) {
-            return Err(StoreError::corrupt("a row without a key"));
-        }
-        let mut latest: Vec<Option<(&str, Arc<str>)>> = vec![None; around.columns];
-        for row in range.clone() {
-            for (column, latest) in rows.columns().iter().zip(&mut latest) {
-                bind(&mut arguments, column, row, latest).map_err(|error| failed(&sqlx::Error::Encode(error)))?;
-            }
-        }
-        for _ in 0..given.saturating_sub(range.len()).saturating_mul(around.columns) {
-            arguments.add(None::<i64>).map_err(|error| failed(&sqlx::Error::Encode(error)))?;
-        }
+        around.write_with(given(range.len()), &mut sql);
+        around.bind_to(&mut arguments, rows, range.clone())?;
     }
-    Ok(sqlx::query_with(AssertSqlSafe(sql), arguments))
+    Ok(SqliteText::with(sql.into(), arguments))
 }
 
 /// Adds a value. Text that is as in the row before is not copied again: accounts, keys and words mostly are.

@@ -3,7 +3,8 @@
 use super::super::rows::GROUP;
 use super::super::statement::{Column, Kind, Lock, Matching, Slot, Words};
 
-/// SQLite: rows come as one JSON text (those that are written as values: `values.rs`); one writer, so nothing is locked.
+/// SQLite: rows come as one JSON text (many, and those that are written, as values: `values.rs`); one writer, so nothing
+/// is locked.
 #[derive(Debug)]
 pub(in super::super) struct Sqlite;
 
@@ -18,7 +19,7 @@ impl Words for Sqlite {
         1
     }
 
-    fn given(columns: &[Column<'_>], before: usize) -> String {
+    fn given(columns: &[Column<'_>]) -> String {
         let values = columns.iter().enumerate().map(|(place, column)| {
             let (group, place) =
                 (place.checked_div(GROUP).unwrap_or_default(), place.checked_rem(GROUP).unwrap_or_default());
@@ -31,9 +32,8 @@ impl Words for Sqlite {
         let values = values.collect::<Vec<_>>().join(", ");
         // `value` is made anew each time it is named, once a column: so each row is taken out of the text once, as JSONB,
         // which no column has to parse again. SQLite keeps `given` by itself where it is named more than once.
-        let number = before.saturating_add(1);
         format!(
-            "WITH one AS MATERIALIZED (SELECT key + 1 AS ord, value AS cells FROM jsonb_each(${number})), \
+            "WITH one AS MATERIALIZED (SELECT key + 1 AS ord, value AS cells FROM jsonb_each(?)), \
              given AS (SELECT ord, {values} FROM one) "
         )
     }
@@ -102,7 +102,7 @@ impl Words for Postgres {
         columns.len()
     }
 
-    fn given(_: &[Column<'_>], _: usize) -> String {
+    fn given(_: &[Column<'_>]) -> String {
         String::new()
     }
 

@@ -116,9 +116,10 @@ fn sqlite_scans(plan: &[String]) -> bool {
     plan.iter().any(|step| {
         let scan = step.strip_prefix("SCAN ").map(|rest| rest.split(' ').next().unwrap_or_default());
         // Short names are aliases: `r` is the row source (and the accounts of an operator's sum), `a` accounts.
-        let known =
-            ["jsonb_each", "given", "one", "r", "u", "a", "watermark", "migrations", "CONSTANT", "2-ROW", "w", "e"];
-        step.contains("AUTOMATIC") || scan.is_some_and(|table| !known.contains(&table))
+        // "2 CONSTANT ROWS" and "0-ROW VALUES CLAUSE" are rows given as values.
+        let given = ["jsonb_each", "given", "one", "2", "CONSTANT", "2-ROW", "0-ROW"];
+        let known = ["r", "u", "a", "watermark", "migrations", "w", "e"];
+        step.contains("AUTOMATIC") || scan.is_some_and(|table| !known.contains(&table) && !given.contains(&table))
     })
 }
 
