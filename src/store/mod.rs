@@ -191,7 +191,7 @@ impl Store {
         self.read().await?.open_month(false).await.map(drop)
     }
 
-    /// Begins a batch that writes.
+    /// Begins a batch that writes. On SQLite it has its turn then; another program is kept out from its first statement on.
     pub async fn begin(&self, lane: Lane) -> Answer<Tx> {
         self.is_well()?;
         let connection = within(self.wait, self.backend.begin(lane)).await?;

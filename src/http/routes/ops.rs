@@ -26,7 +26,7 @@ pub(in crate::http) async fn alive() -> &'static str {
     "ok\n"
 }
 
-/// Whether the store answers.
+/// Whether the store answers, and there is somebody to take commands.
 #[utoipa::path(get, path = "/readyz", operation_id = "ready", tag = "operations",
     responses((status = 200, description = "It does.", body = String, content_type = "text/plain"),
         (status = 503, description = "It does not.", body = Problem, content_type = "application/problem+json")))]
