@@ -109,9 +109,7 @@ impl Engine {
 
     async fn try_alone(&self, command: &Alone) -> Result<Answer<AloneAnswer>, Failed<Answer<AloneAnswer>>> {
         if let Alone::Quote(request) = command {
-            let (mut tx, mut set, _) = self.begin_decision(&[request.account.clone()].into(), &[]).await?;
-            // The transaction is let go: a quote changes nothing.
-            return Ok(gate::quote(&mut tx, &mut set, request).await?.map(AloneAnswer::Quote));
+            return Ok(gate::quote(self, request).await?.map(AloneAnswer::Quote));
         }
         let (mut tx, mut set) = self.begin(Lane::Decision).await?;
         let answer = match command {

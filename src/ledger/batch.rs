@@ -11,14 +11,13 @@
 //! beyond 64 bits, a broken constraint), its commands are carried out one by one, so that only the one at fault fails.
 //! When the database undid it, it is tried again as a whole (`retry.rs`).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::callers::Confirmed;
 use super::command::{AdmitRequest, Admitted, CommandError, ExtendLease, Presented, SampleOutcome};
 use super::cut::cut;
 use super::ingest::{Sent, ingest};
@@ -28,9 +27,8 @@ use super::outbox::Outbox;
 use super::recall::{Part, Recalled};
 use super::retry::{Attempts, Failed};
 use super::working_set::{LeaseKey, Rules, WorkingSet};
-use super::{Answer, gate, lives};
+use super::{Answer, lives};
 use crate::clock::Clock;
-use crate::domain::id::AccountId;
 use crate::domain::lease::Lease;
 use crate::domain::time::Month;
 use crate::store::changes::Changes;
@@ -120,6 +118,8 @@ pub struct Engine {
     pub tally: Arc<super::tally::Tally>,
     /// Leases as they were last written.
     pub recall: Arc<super::recall::Recall>,
+    /// Whose admissions are looked up.
+    pub doubts: Arc<super::unseen::Doubts>,
 }
 
 /// Starts the workers. They end when `stop` is cancelled and everything that was accepted is answered.
@@ -177,7 +177,7 @@ fn leases_of(job: &GateJob) -> usize {
 }
 
 /// Whether a failure may be one command's alone, so that the others of its batch are worth another try.
-fn may_be_one(error: &StoreError) -> bool {
+pub(super) fn may_be_one(error: &StoreError) -> bool {
     matches!(error, StoreError::Overflow | StoreError::Constraint(_))
 }
 
@@ -208,20 +208,7 @@ impl Engine {
         Ok((tx, self.working_set(watermarks)))
     }
 
-    /// The same for what is decided about accounts, which are locked first; and whose secrets are.
-    pub(super) async fn begin_decision(
-        &self,
-        accounts: &BTreeSet<AccountId>,
-        secrets: &[[u8; 32]],
-    ) -> Result<(Tx, WorkingSet, Confirmed), StoreError> {
-        let mut tx = self.store.begin(Lane::Decision).await?;
-        let held = tx.hold_for_decision(accounts, secrets).await?;
-        let mut set = self.working_set(held.watermarks);
-        set.take_accounts(held.accounts);
-        Ok((tx, set, Confirmed::of(secrets, &held.bearers)))
-    }
-
-    fn working_set(&self, (open_month, evidence_from): (Month, Month)) -> WorkingSet {
+    pub(super) fn working_set(&self, (open_month, evidence_from): (Month, Month)) -> WorkingSet {
         let mut set = WorkingSet::new(self.clock.now(), Arc::clone(&self.rules), open_month);
         set.evidence_from = evidence_from;
         set.asks_store = !self.clock.is_test();
@@ -251,60 +238,6 @@ impl Engine {
     pub(super) async fn in_time<T>(&self, batch: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let late = |_| Err(StoreError::Unavailable("a batch took too long".to_owned()));
         tokio::time::timeout(Duration::from_millis(self.limits.batch_ms_max), batch).await.unwrap_or_else(late)
-    }
-
-    async fn gates(&self, jobs: Vec<GateJob>, outbox: &mut Outbox) {
-        if jobs.is_empty() {
-            return;
-        }
-        let (commands, replies): (Vec<AtGate>, Vec<_>) = jobs.into_iter().map(|job| (job.command, job.reply)).unzip();
-        let answers = match self.in_time(self.pass(&commands)).await {
-            Err(error) if may_be_one(&error) && commands.len() > 1 => {
-                let mut answers = Vec::with_capacity(commands.len());
-                for command in &commands {
-                    answers.extend(each(self.in_time(self.pass(std::slice::from_ref(command))).await, 1));
-                }
-                answers
-            }
-            outcome => each(outcome, commands.len()),
-        };
-        outbox.tell(|kept| send(replies, answers, &kept)).await;
-    }
-
-    async fn pass(&self, commands: &[AtGate]) -> Result<Vec<Answer<Passed>>, StoreError> {
-        let mut attempts = Attempts::new();
-        let mut may_pass = None;
-        loop {
-            let outcome = Box::pin(self.try_gates(commands, &mut may_pass)).await;
-            if let Some(answers) = attempts.after(outcome).await {
-                return answers;
-            }
-            if !attempts.may_be_done() {
-                may_pass = None;
-            }
-        }
-    }
-
-    /// `may_pass`: whose secrets were confirmed. What may have been done for them is not refused afterwards.
-    async fn try_gates(
-        &self,
-        commands: &[AtGate],
-        may_pass: &mut Option<Vec<bool>>,
-    ) -> Result<Vec<Answer<Passed>>, Failed<Vec<Answer<Passed>>>> {
-        let secrets: BTreeSet<[u8; 32]> = commands.iter().filter_map(|one| Some(one.by.as_ref()?.sha256)).collect();
-        let secrets: Vec<[u8; 32]> = secrets.into_iter().collect();
-        let (mut tx, mut set, confirmed) = self.begin_decision(&gate::accounts_of(commands), &secrets).await?;
-        let confirm = || commands.iter().map(|one| confirmed.confirms(one.by.as_ref())).collect();
-        let may_pass: &Vec<bool> = may_pass.get_or_insert_with(confirm);
-        let passing = commands.iter().zip(may_pass).filter(|(_, may_pass)| **may_pass);
-        let passing: Vec<&Gate> = passing.map(|(one, _)| &one.command).collect();
-        let mut passed = gate::pass(&mut tx, &mut set, &passing).await?.into_iter();
-        let answer = |may_pass: &bool| if *may_pass { passed.next() } else { None };
-        let answers = may_pass.iter().map(answer).map(|answer| answer.unwrap_or(Err(CommandError::Unauthorized)));
-        let answers = answers.collect();
-        // While this one is saved.
-        self.store.begin_ahead();
-        self.finish(tx, &set, answers).await
     }
 
     async fn lives(&self, jobs: Vec<Job<Life, LifeAnswer>>, outbox: &mut Outbox) {
@@ -465,14 +398,18 @@ impl Engine {
 }
 
 /// The answers of a batch, or its failure for each of its commands.
-fn each<T: Clone>(outcome: Result<Vec<Answer<T>>, StoreError>, count: usize) -> Vec<Answer<T>> {
+pub(super) fn each<T: Clone>(outcome: Result<Vec<Answer<T>>, StoreError>, count: usize) -> Vec<Answer<T>> {
     match outcome {
         Ok(answers) => answers,
         Err(error) => vec![Err(told(error)); count],
     }
 }
 
-fn send<T>(replies: Vec<oneshot::Sender<Answer<T>>>, answers: Vec<Answer<T>>, kept: &Result<(), StoreError>) {
+pub(super) fn send<T>(
+    replies: Vec<oneshot::Sender<Answer<T>>>,
+    answers: Vec<Answer<T>>,
+    kept: &Result<(), StoreError>,
+) {
     for (reply, answer) in replies.into_iter().zip(answers) {
         // A caller that went away repeats the same id and gets the same answer.
         drop(reply.send(if_kept(answer, kept)));

@@ -6,25 +6,140 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::batch::{AtGate, Gate, Passed};
-use super::command::{AdmitRequest, Admitted, CommandError, ExtendLease, Quote};
+use super::batch::{AtGate, Engine, Gate, Passed, each, may_be_one, send};
+use super::callers::Confirmed;
+use super::command::{AdmitRequest, Admitted, CommandError, Quote};
+use super::lanes::GateJob;
+use super::load::Asks;
+use super::outbox::Outbox;
+use super::retry::{Attempts, Failed};
+use super::unseen::is_proved;
 use super::working_set::WorkingSet;
 use super::{Answer, load};
 use crate::domain::admission::Refusal;
 use crate::domain::id::{AccountId, LeaseId};
 use crate::domain::lease::Lease;
 use crate::store::changes::RefusalNote;
-use crate::store::{StoreError, Tx};
+use crate::store::{Lane, StoreError, Tx};
 
-/// The accounts that commands are about: a batch begins with them locked.
-pub(super) fn accounts_of(commands: &[AtGate]) -> BTreeSet<AccountId> {
-    commands.iter().map(|one| account_of(&one.command)).cloned().collect()
+/// What the attempts at one batch hand on.
+#[derive(Debug, Default)]
+struct Handed {
+    /// Whose secrets were confirmed. What may have been done for them is not refused afterwards.
+    may_pass: Option<Vec<bool>>,
+    /// Which commands an earlier attempt took for new; none is any more.
+    taken_for_new: Option<Vec<bool>>,
 }
 
-/// Loads and decides a batch whose accounts are locked. Answers in the order of the commands.
-pub async fn pass(tx: &mut Tx, set: &mut WorkingSet, commands: &[&Gate]) -> Result<Vec<Answer<Passed>>, StoreError> {
-    load_gate(tx, set, commands).await?;
-    let mut answers: Vec<Answer<Passed>> = commands.iter().map(|command| apply(set, command)).collect();
+impl Engine {
+    /// Carries out gate commands that were taken together.
+    pub(super) async fn gates(&self, jobs: Vec<GateJob>, outbox: &mut Outbox) {
+        if jobs.is_empty() {
+            return;
+        }
+        let (commands, replies): (Vec<AtGate>, Vec<_>) = jobs.into_iter().map(|job| (job.command, job.reply)).unzip();
+        let answers = match self.in_time(self.pass(&commands)).await {
+            Err(error) if may_be_one(&error) && commands.len() > 1 => {
+                let mut answers = Vec::with_capacity(commands.len());
+                for command in &commands {
+                    answers.extend(each(self.in_time(self.pass(std::slice::from_ref(command))).await, 1));
+                }
+                answers
+            }
+            outcome => each(outcome, commands.len()),
+        };
+        outbox.tell(|kept| send(replies, answers, &kept)).await;
+    }
+
+    async fn pass(&self, commands: &[AtGate]) -> Result<Vec<Answer<Passed>>, StoreError> {
+        let mut attempts = Attempts::new();
+        let mut handed = Handed::default();
+        loop {
+            let is_first = handed.taken_for_new.is_none();
+            let outcome = Box::pin(self.try_gates(commands, &mut handed)).await;
+            if is_first && outcome.as_ref().is_err_and(Failed::is_stale) {
+                continue;
+            }
+            if let Some(answers) = attempts.after(outcome).await {
+                return answers;
+            }
+            if !attempts.may_be_done() {
+                handed.may_pass = None;
+            }
+        }
+    }
+
+    async fn try_gates(
+        &self,
+        commands: &[AtGate],
+        handed: &mut Handed,
+    ) -> Result<Vec<Answer<Passed>>, Failed<Vec<Answer<Passed>>>> {
+        let secrets: BTreeSet<[u8; 32]> = commands.iter().filter_map(|one| Some(one.by.as_ref()?.sha256)).collect();
+        let secrets: Vec<[u8; 32]> = secrets.into_iter().collect();
+        let takes = handed.taken_for_new.is_none();
+        let for_new = || self.doubts.take_for_new(commands.iter().map(|one| &one.command));
+        let taken: &Vec<bool> = handed.taken_for_new.get_or_insert_with(for_new);
+        let all = commands.iter().zip(taken).map(|(one, taken)| (&one.command, takes && *taken));
+
+        let mut tx = self.store.begin(Lane::Decision).await?;
+        let now = self.clock.now();
+        let (held, early) = Asks::of(all.clone()).hold(&mut tx, &secrets, now).await?;
+        let mut set = self.working_set(held.watermarks);
+        // Never before what was asked for already.
+        set.now = set.now.max(now);
+        set.take_accounts(held.accounts);
+
+        let confirmed = Confirmed::of(&secrets, &held.bearers);
+        let confirm = || commands.iter().map(|one| confirmed.confirms(one.by.as_ref())).collect();
+        let may_pass: &Vec<bool> = handed.may_pass.get_or_insert_with(confirm);
+        let passing: Vec<(&Gate, bool)> =
+            all.zip(may_pass).filter(|(_, may_pass)| **may_pass).map(|(one, _)| one).collect();
+        load::gate(&mut tx, &mut set, &Asks::of(passing.iter().copied()), early).await?;
+        let passing: Vec<&Gate> = passing.into_iter().map(|(command, _)| command).collect();
+        let passed = decide(&mut set, &passing);
+        let of_new = taken.iter().zip(may_pass).filter(|(_, may_pass)| **may_pass).map(|(taken, _)| *taken);
+        let unproved = unproved(&set, passing.iter().copied().zip(&passed).zip(of_new));
+        if takes && !unproved.is_empty() {
+            return Err(StoreError::Stale("what was taken for new".to_owned()).into());
+        }
+        self.doubts.doubt(unproved);
+        let mut passed = settle_for_refused(&mut tx, &mut set, &passing, passed).await?.into_iter();
+
+        let answer = |may_pass: &bool| if *may_pass { passed.next() } else { None };
+        let answers = may_pass.iter().map(answer).map(|answer| answer.unwrap_or(Err(CommandError::Unauthorized)));
+        let answers = answers.collect();
+        // While this one is saved.
+        self.store.begin_ahead();
+        let takes_any = takes && taken.contains(&true);
+        self.finish(tx, &set, answers).await.map_err(|failed| if takes_any { failed.of_new() } else { failed })
+    }
+}
+
+/// Which requests that were taken for new the batch does not prove to be.
+fn unproved<'a>(
+    set: &WorkingSet,
+    decided: impl Iterator<Item = ((&'a Gate, &'a Answer<Passed>), bool)>,
+) -> Vec<&'a AdmitRequest> {
+    let unproved = |((command, answer), taken): ((&'a Gate, &Answer<Passed>), bool)| match command {
+        Gate::Admit(request) if taken && !is_proved(set, request, answer) => Some(request),
+        Gate::Admit(_) | Gate::Extend(_) => None,
+    };
+    decided.filter_map(unproved).collect()
+}
+
+/// Decides commands one after another; their rows are loaded.
+fn decide(set: &mut WorkingSet, commands: &[&Gate]) -> Vec<Answer<Passed>> {
+    commands.iter().map(|command| apply(set, command)).collect()
+}
+
+/// Settles what is due of the accounts that would be refused for money, and decides those commands again. Answers in the
+/// order of the commands.
+async fn settle_for_refused(
+    tx: &mut Tx,
+    set: &mut WorkingSet,
+    commands: &[&Gate],
+    mut answers: Vec<Answer<Passed>>,
+) -> Result<Vec<Answer<Passed>>, StoreError> {
     let again: BTreeSet<AccountId> = commands
         .iter()
         .zip(&answers)
@@ -47,17 +162,6 @@ pub async fn pass(tx: &mut Tx, set: &mut WorkingSet, commands: &[&Gate]) -> Resu
         note_refusal(set, command, answer);
     }
     Ok(answers)
-}
-
-async fn load_gate(tx: &mut Tx, set: &mut WorkingSet, commands: &[&Gate]) -> Result<(), StoreError> {
-    let (mut admissions, mut extensions): (Vec<&AdmitRequest>, Vec<&ExtendLease>) = (Vec::new(), Vec::new());
-    for command in commands {
-        match command {
-            Gate::Admit(request) => admissions.push(request),
-            Gate::Extend(extension) => extensions.push(extension),
-        }
-    }
-    load::gate(tx, set, &admissions, &extensions).await
 }
 
 fn apply(set: &mut WorkingSet, command: &Gate) -> Answer<Passed> {
@@ -128,9 +232,18 @@ fn code_of(refusal: &Refusal) -> (&'static str, Option<LeaseId>) {
 }
 
 /// Answers what an admission would, and changes nothing: the caller lets the transaction go.
-pub async fn quote(tx: &mut Tx, set: &mut WorkingSet, request: &AdmitRequest) -> Result<Answer<Quote>, StoreError> {
+pub(super) async fn quote(engine: &Engine, request: &AdmitRequest) -> Result<Answer<Quote>, StoreError> {
     let command = Gate::Admit(request.clone());
-    let answer = pass(tx, set, &[&command]).await?.pop();
+    let asks = Asks::of([(&command, false)]);
+    let mut tx = engine.store.begin(Lane::Decision).await?;
+    let now = engine.clock.now();
+    let (held, early) = asks.hold(&mut tx, &[], now).await?;
+    let mut set = engine.working_set(held.watermarks);
+    set.now = set.now.max(now);
+    set.take_accounts(held.accounts);
+    load::gate(&mut tx, &mut set, &asks, early).await?;
+    let passed = decide(&mut set, &[&command]);
+    let answer = settle_for_refused(&mut tx, &mut set, &[&command], passed).await?.pop();
     Ok(match answer {
         Some(Ok(Passed::Admitted(admitted))) => worst_cases(&admitted),
         Some(Err(CommandError::Refused(refusal))) => Ok(Err(refusal)),

@@ -3,105 +3,42 @@
 //! Order of locks: accounts, leases, sandboxes, counters; rows in the order of their keys. What is decided on is loaded
 //! after the lock that keeps it as it is; what is read before only says what to lock, and the batch begins again
 //! ([`StoreError::Again`]) where that turns out to be too little. The time of the batch is taken after its locks; what was
-//! loaded by an earlier time is loaded again where the day has become another. Rare rows (evidence around a late sample, hours of a correction) are loaded only where a command of
-//! the batch needs them.
+//! loaded by an earlier time is loaded again where the day has become another. Rare rows (evidence around a late sample,
+//! hours of a correction) are loaded only where a command of the batch needs them. What a batch at the gate reads is in
+//! `load/gate.rs`.
+
+mod gate;
+
+pub(super) use gate::{Asks, gate};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use super::command::{AdmitRequest, DeleteSandbox, EndLease, ExtendLease, PutSandbox};
+use super::command::{DeleteSandbox, EndLease, PutSandbox};
 use super::recall::Recalled;
 use super::working_set::{KeyKey, LeaseKey, SandboxKey, WorkingSet};
 use crate::domain::free_hours::Grant;
-use crate::domain::id::{AccountId, ExtendId, KeyId, LeaseId, SandboxId};
-use crate::domain::lease::{EndReason, Lease};
-use crate::domain::time::{Day, Month, Span, Timestamp};
-use crate::domain::usage::Usage;
-use crate::store::decision::Asked;
-use crate::store::shapes::{BilledSpan, KeyDay, Terms};
+use crate::domain::id::{AccountId, SandboxId};
+use crate::domain::lease::EndReason;
+use crate::domain::time::Timestamp;
+use crate::store::shapes::{KeyDay, Terms};
 use crate::store::{StoreError, Tx};
 
 /// What loading answers.
 pub type Loaded<T> = Result<T, StoreError>;
 
-/// What a batch of gate commands names.
+/// Leases and sandboxes that a batch names.
 #[derive(Debug, Default)]
 struct Named {
-    accounts: BTreeSet<AccountId>,
-    keys: BTreeSet<KeyKey>,
     leases: BTreeSet<LeaseKey>,
-    extensions: BTreeSet<(AccountId, LeaseId, ExtendId)>,
     /// From when on leases of a sandbox matter.
     sandboxes: BTreeMap<SandboxKey, Timestamp>,
 }
 
 impl Named {
-    fn admission(&mut self, request: &AdmitRequest, now: Timestamp) {
-        let account = &request.account;
-        self.accounts.insert(account.clone());
-        for asked in &request.leases {
-            self.leases.insert((account.clone(), asked.id.clone()));
-            self.leases.extend(asked.replaces.clone().map(|old| (account.clone(), old)));
-            self.sandbox(account, &asked.sandbox, asked.starts_at.unwrap_or(now));
-        }
-    }
-
-    fn extension(&mut self, command: &ExtendLease) {
-        self.accounts.insert(command.account.clone());
-        self.leases.insert((command.account.clone(), command.lease.clone()));
-        self.extensions.insert((command.account.clone(), command.lease.clone(), command.id.clone()));
-    }
-
     fn sandbox(&mut self, account: &AccountId, sandbox: &SandboxId, from: Timestamp) {
         let at = self.sandboxes.entry((account.clone(), sandbox.clone())).or_insert(from);
         *at = from.min(*at);
     }
-}
-
-/// Loads what admissions and extensions read; their accounts are locked.
-pub async fn gate(
-    tx: &mut Tx,
-    set: &mut WorkingSet,
-    admissions: &[&AdmitRequest],
-    extensions: &[&ExtendLease],
-) -> Loaded<()> {
-    tell_time(tx, set).await?;
-    let mut named = Named::default();
-    for request in admissions {
-        named.admission(request, set.now);
-    }
-    for command in extensions {
-        named.extension(command);
-    }
-    let mut extended = BTreeMap::new();
-    if !extensions.is_empty() {
-        let known = tx.leases(&named.leases).await?;
-        for lease in &known {
-            named.keys.insert((lease.account.clone(), lease.key.clone()));
-            named.sandbox(&lease.account, &lease.sandbox, lease.effective_end());
-        }
-        extended.extend(known.into_iter().map(|lease| ((lease.account.clone(), lease.id.clone()), Arc::new(lease))));
-        load_keys(tx, set, &named.keys).await?;
-        let extensions = tx.extensions(&named.extensions).await?;
-        set.extensions
-            .extend(extensions.into_iter().map(|one| ((one.account.clone(), one.lease.clone(), one.id.clone()), one)));
-    }
-    let days = days_of(set.now, &extended, admissions, extensions);
-    let (accounts, leases, sandboxes) = (&named.accounts, &named.leases, &named.sandboxes);
-    let found = tx.load_decision(&Asked { accounts, leases, sandboxes, days: &days }).await?;
-    // A replaced lease, or one that settles, posts time that may be free.
-    take_terms(set, accounts, found.terms);
-    set.take_locked(found.leases);
-    set.take_sandboxes(found.sandboxes);
-    take_days(set, found.days);
-    tell_time(tx, set).await?;
-    set.days = days_of(set.now, &set.leases, admissions, extensions);
-    if !set.days.is_subset(&days) {
-        // While a lock was awaited a lease became another, or the day did.
-        count_days(tx, set).await?;
-    }
-    load_cover(tx, set, &named.accounts).await?;
-    load_corrections(tx, set, admissions, extensions).await
 }
 
 /// Takes the time from the store's clock, as it was when the last lock was got: all engines agree on it.
@@ -139,81 +76,6 @@ fn take_terms(set: &mut WorkingSet, accounts: &BTreeSet<AccountId>, terms: Terms
     set.take_rate_cards(accounts, &terms.cards);
 }
 
-/// Where no card is on file: credit, and all unsettled leases of the account.
-async fn load_cover(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<AccountId>) -> Loaded<()> {
-    let uncovered = |id: &&AccountId| set.accounts.get(*id).is_some_and(|account| !account.card_on_file);
-    let cardless: BTreeSet<AccountId> = accounts.iter().filter(uncovered).cloned().collect();
-    if !cardless.is_empty() {
-        set.take_leases(tx.unsettled_leases(&cardless).await?);
-    }
-    set.credits = tx.credit_books(&cardless).await?;
-    let credited: BTreeSet<AccountId> = set.credits.keys().cloned().collect();
-    load_unbilled(tx, set, &credited).await
-}
-
-/// Net usage by day that no final invoice has billed, late usage included. Read after the leases: a sample that is
-/// counted in between is counted twice, as held and as used, never not at all.
-async fn load_unbilled(tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<AccountId>) -> Loaded<()> {
-    if accounts.is_empty() {
-        return Ok(());
-    }
-    let closed = tx.last_closed_month().await?;
-    let billed = tx.last_invoices(accounts).await?;
-    for account in accounts {
-        let billed = billed.get(account).copied().max(closed);
-        let first = billed.map_or(Month::FIRST, Month::next);
-        let mut days: BTreeMap<Day, Usage> = BTreeMap::new();
-        let until = Timestamp::MAX.day().next();
-        let mut found: Vec<(Day, Usage)> = Vec::new();
-        for ((_, day), totals) in tx.all_key_days(account, first.first_day(), until).await? {
-            found.push((day, totals.used));
-        }
-        let mut month = first;
-        while billed.is_some() && month <= set.now.month() {
-            let late = tx.late_months(&[account.clone()].into(), month).await?;
-            let spans = late.into_iter().filter(|(_, used)| *used < first).map(|(account, used)| {
-                let (from, to) = (used.first_day().start().hour(), used.next().first_day().start().hour());
-                BilledSpan { account, from, to, billed_month: month }
-            });
-            let spans: Vec<BilledSpan> = spans.collect();
-            for row in tx.billed_usage(&spans, false).await? {
-                found.push((row.day, row.totals.net()?));
-            }
-            month = month.next();
-        }
-        for (day, used) in found {
-            let sum = days.entry(day).or_default();
-            *sum = sum.plus(used)?;
-        }
-        set.unbilled.insert(account.clone(), days);
-    }
-    Ok(())
-}
-
-/// The keys and days that admissions, and extensions of these leases, are decided on.
-fn days_of(
-    now: Timestamp,
-    leases: &BTreeMap<LeaseKey, Arc<Lease>>,
-    admissions: &[&AdmitRequest],
-    extensions: &[&ExtendLease],
-) -> BTreeSet<(AccountId, KeyId, Day)> {
-    let mut days: BTreeSet<(AccountId, KeyId, Day)> = BTreeSet::new();
-    for request in admissions {
-        for asked in &request.leases {
-            let start = asked.starts_at.unwrap_or(now);
-            let window = Span { start, end: start.near(asked.timeout_ms) };
-            days.extend(window.by_day().map(|(day, _)| (request.account.clone(), request.key.clone(), day)));
-        }
-    }
-    for command in extensions {
-        let Some(lease) = leases.get(&(command.account.clone(), command.lease.clone())) else { continue };
-        // Several extensions of one lease may wait in one batch: each day up to the longest lease.
-        let window = Span { start: lease.window.end, end: lease.window.start.near(crate::domain::lease::LEASE_MS_MAX) };
-        days.extend(window.by_day().map(|(day, _)| (lease.account.clone(), lease.key.clone(), day)));
-    }
-    days
-}
-
 /// Loads the keys and counters of the days that this batch decides on, as they are now.
 pub(super) async fn count_days(tx: &mut Tx, set: &mut WorkingSet) -> Loaded<()> {
     let days = tx.key_days(&set.days).await?;
@@ -231,35 +93,6 @@ fn take_days(set: &mut WorkingSet, days: Vec<KeyDay>) {
         set.keys.extend(key.map(|key| ((account.clone(), key_id.clone()), key)));
         set.key_days.insert(of, totals.unwrap_or_default());
     }
-}
-
-/// Evidence and hours for replaced leases, extensions past a reading, and leases that start in the past.
-async fn load_corrections(
-    tx: &mut Tx,
-    set: &mut WorkingSet,
-    admissions: &[&AdmitRequest],
-    extensions: &[&ExtendLease],
-) -> Loaded<()> {
-    let mut cuts: BTreeMap<LeaseKey, Timestamp> = BTreeMap::new();
-    let mut reports: BTreeMap<SandboxKey, Timestamp> = BTreeMap::new();
-    for request in admissions {
-        for asked in &request.leases {
-            let start = asked.starts_at.unwrap_or(set.now);
-            if let Some(old) = &asked.replaces {
-                cuts.insert((request.account.clone(), old.clone()), start);
-            }
-            reports.insert((request.account.clone(), asked.sandbox.clone()), start);
-        }
-    }
-    for command in extensions {
-        let key = (command.account.clone(), command.lease.clone());
-        if let Some(lease) = set.leases.get(&key) {
-            let end = lease.window.end;
-            cuts.insert(key, end);
-        }
-    }
-    super::evidence::for_cuts(tx, set, &cuts).await?;
-    super::evidence::for_reports(tx, set, &reports).await
 }
 
 /// Loads what ends, deletions and registrations read. What makes or deletes a sandbox locks its account: an admission
@@ -282,7 +115,7 @@ pub async fn lives(
     let ending = ends.iter().map(|end| end.account.clone()).collect();
     hold_accounts(tx, set, &accounts, &mut locked, &ending, may_pay).await?;
     tell_time(tx, set).await?;
-    let mut named = Named { leases: leases.clone(), ..Named::default() };
+    let mut named = Named { leases: leases.clone(), sandboxes: BTreeMap::new() };
     for (account, sandbox) in puts.iter().map(|put| (&put.account, &put.sandbox)) {
         named.sandbox(account, sandbox, set.now);
     }

@@ -30,6 +30,7 @@ pub mod queries;
 mod recall;
 mod retry;
 pub mod tally;
+mod unseen;
 pub mod verify;
 pub mod view;
 pub mod voids;
@@ -92,8 +93,15 @@ impl Ledger {
     /// Starts the ledger's workers on a store whose schema is up to date. Needs a tokio runtime.
     #[must_use]
     pub fn start(store: Store, clock: Clock, rules: Rules, limits: BatchLimits) -> Self {
-        let engine =
-            Engine { store, clock, rules: Arc::new(rules), limits, tally: Arc::default(), recall: Arc::default() };
+        let engine = Engine {
+            store,
+            clock,
+            rules: Arc::new(rules),
+            limits,
+            tally: Arc::default(),
+            recall: Arc::default(),
+            doubts: Arc::default(),
+        };
         let stop = CancellationToken::new();
         let (lanes, mut workers) = batch::start(&engine, &stop);
         let (callers, worker) = Callers::start(engine.store.clone(), limits.queue_max, stop.clone());

@@ -74,6 +74,16 @@ impl<T> Failed<Answer<T>> {
     }
 }
 
+impl<T> Failed<T> {
+    /// Of a batch that took commands for new: a constraint that was broken may be what they inserted.
+    pub(super) fn of_new(self) -> Self {
+        match self.error {
+            StoreError::Constraint(detail) => StoreError::Stale(detail).into(),
+            error => Self { error, undecided: self.undecided },
+        }
+    }
+}
+
 /// What can be told twice.
 pub(super) trait Told: Sized {
     /// What to tell where `first` may have been committed, and `again` was.

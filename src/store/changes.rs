@@ -134,7 +134,7 @@ pub struct Changes {
     pub rate_cards_added: Vec<RateCardEntry>,
     /// Rate cards removed before their day.
     pub rate_cards_removed: Vec<RateCardId>,
-    /// New leases.
+    /// New leases, likewise.
     pub leases_added: BTreeMap<(AccountId, LeaseId), Arc<Lease>>,
     /// Known leases of which only what samples change has changed ([`Lease::is_only_metered`]), as they are now.
     pub leases_metered: BTreeMap<(AccountId, LeaseId), Arc<Lease>>,
@@ -143,7 +143,7 @@ pub struct Changes {
     pub leases_changed: BTreeMap<(AccountId, LeaseId), Arc<Lease>>,
     /// Recorded extensions.
     pub extensions: Vec<Extension>,
-    /// New sandbox lives.
+    /// New sandbox lives: [`StoreError::Constraint`](super::StoreError::Constraint) when one is there already.
     pub sandboxes_added: BTreeMap<(AccountId, SandboxId, i64), Sandbox>,
     /// Sandbox lives changed (or made), as whole rows.
     pub sandboxes: BTreeMap<(AccountId, SandboxId, i64), Sandbox>,

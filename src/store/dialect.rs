@@ -369,7 +369,10 @@ impl Connection {
         let mut found = [const { Vec::new() }; N];
         match self {
             Self::Sqlite(inside) => {
-                let parts = bundle.parts.into_iter().zip(rows);
+                let parts = bundle.parts.into_iter().zip(rows).zip(&mut found);
+                let parts = parts.filter(|((part, rows), _)| part.columns().is_empty() || !rows.is_empty());
+                let (parts, mut found): (Vec<_>, Vec<_>) = parts.unzip();
+                let parts = parts.into_iter();
                 let parts = parts.map(|(part, rows)| (part, Some(rows).filter(|_| !part.columns().is_empty())));
                 let text = values::reads(parts)?;
                 let take = |part: usize, row| {

@@ -58,16 +58,22 @@ pub(super) static ADD_BEGUN: Statement = Statement::new(
     FROM {rows account_id text, sandbox_id text, life int | first_key_id text, created_at int, latest_lease_id text,
         latest_key_id text, latest_starts_at int} WHERE true",
 );
+macro_rules! add {
+    () => {
+        "INSERT INTO sandboxes ({columns}) SELECT {r.columns} FROM {rows account_id text, sandbox_id text, life int |
+            first_key_id text, created_at int, deleted_at int, deleted_month int, latest_lease_id text,
+            latest_key_id text, latest_starts_at int, storage_at int, storage_mib int, storage_lease_id text,
+            storage_lease_starts_at int, storage_hour int, storage_hour_key_id text, storage_hour_mib_ms int,
+            page_bytes bytes, page_next_number int, page_month int, voided_until int}
+        WHERE true"
+    };
+}
+static ADD: Statement = Statement::new("add sandboxes", add!());
 static SAVE: Statement = Statement::new(
     "save sandboxes",
-    "INSERT INTO sandboxes ({columns}) SELECT {r.columns} FROM {rows account_id text, sandbox_id text, life int |
-        first_key_id text, created_at int, deleted_at int, deleted_month int, latest_lease_id text, latest_key_id text,
-        latest_starts_at int, storage_at int, storage_mib int, storage_lease_id text, storage_lease_starts_at int,
-        storage_hour int, storage_hour_key_id text, storage_hour_mib_ms int, page_bytes bytes, page_next_number int,
-        page_month int, voided_until int}
-    WHERE true ON CONFLICT (account_id, sandbox_id, life) DO UPDATE SET {set}",
+    concat!(add!(), " ON CONFLICT (account_id, sandbox_id, life) DO UPDATE SET {set}"),
 );
-pub(super) static STATEMENTS: &[&Statement] = &[&LOCK, &LIVES, &ADD_BEGUN, &SAVE];
+pub(super) static STATEMENTS: &[&Statement] = &[&LOCK, &LIVES, &ADD_BEGUN, &ADD, &SAVE];
 
 /// Reads what `sandbox_columns` name.
 pub(super) fn sandbox(row: &mut Row) -> Answer<Sandbox> {
@@ -119,7 +125,7 @@ fn open_hour(row: &mut Row) -> Answer<Option<StorageHour>> {
     hour.map(open).transpose()
 }
 
-pub(super) fn from_rows(from: &[(AccountId, SandboxId, Timestamp)]) -> Rows<'_> {
+pub(super) fn from_rows<'a>(from: impl IntoIterator<Item = (&'a AccountId, &'a SandboxId, Timestamp)>) -> Rows<'a> {
     Rows::of(from, |rows, (account, sandbox, at)| {
         rows.text(account.as_str()).text(sandbox.as_str()).int(at.ms());
     })
@@ -172,18 +178,19 @@ impl Tx {
     /// Locks each sandbox's lives from the one in force at the instant (else the first) to the newest, and loads them as
     /// they are then; in the order asked, lives ascending.
     pub async fn lock_sandboxes(&mut self, from: &[(AccountId, SandboxId, Timestamp)]) -> Answer<Vec<Sandbox>> {
-        self.lock(&LOCK, &from_rows(from), sandbox).await
+        self.lock(&LOCK, &from_rows(from.iter().map(|(account, id, at)| (account, id, *at))), sandbox).await
     }
 
     /// [`Tx::lock_sandboxes`] without the lock; with [`Timestamp::MAX`]: the newest life.
     pub async fn sandboxes(&mut self, from: &[(AccountId, SandboxId, Timestamp)]) -> Answer<Vec<Sandbox>> {
-        all(self.fetch_rows(&LIVES, &from_rows(from), &[]).await?, sandbox)
+        let rows = from_rows(from.iter().map(|(account, id, at)| (account, id, *at)));
+        all(self.fetch_rows(&LIVES, &rows, &[]).await?, sandbox)
     }
 
-    /// Saves lives as whole rows: all but [`begun_rows`].
+    /// Saves lives as whole rows: all but [`begun_rows`]. A new one that is there already breaks a constraint.
     pub(super) async fn save_sandboxes(&mut self, changes: &Changes) -> Answer<()> {
         let more = changes.sandboxes_added.values().filter(|sandbox| !is_only_begun(sandbox));
-        let rows = Rows::try_of(more.chain(changes.sandboxes.values()), write)?;
-        self.write(&SAVE, &rows).await.map(drop)
+        self.write(&ADD, &Rows::try_of(more, write)?).await?;
+        self.write(&SAVE, &Rows::try_of(changes.sandboxes.values(), write)?).await.map(drop)
     }
 }
