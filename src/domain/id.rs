@@ -2,6 +2,7 @@
 //!
 //! An id is 1 to 64 characters of `A-Z a-z 0-9 . _ : -` (API.md), but not `.` or `..`, which clients take out of a path. Ids come from callers and make commands idempotent.
 
+use std::cmp::Ordering;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -30,8 +31,21 @@ fn parse(text: &str) -> Result<Arc<str>, BadId> {
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, PartialEq, Eq, Hash)]
         pub struct $name(Arc<str>);
+
+        /// By its text. Ids that share it, as those of one account in a batch do, need not be looked at.
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> Ordering {
+                if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
 
         impl $name {
             /// Reads an id; [`BadId`] when the length or a character is outside the rule of this module.

@@ -178,7 +178,7 @@ pub async fn load_draws(
 pub async fn for_reports(tx: &mut Tx, set: &mut WorkingSet, from: &BTreeMap<SandboxKey, Timestamp>) -> Loaded<()> {
     let (mut probes, mut starts, mut newest) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (key, at) in from {
-        let lives = set.sandboxes.get(key).map(Vec::as_slice).unwrap_or_default();
+        let lives = set.sandboxes.get(key).map_or(&[][..], |known| &known.lives);
         for sandbox in lives {
             let last = sandbox.storage.last.as_ref().map(|last| last.at);
             let around = is_among_reports(sandbox, *at)?;

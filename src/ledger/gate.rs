@@ -17,7 +17,7 @@ use super::unseen::is_proved;
 use super::working_set::WorkingSet;
 use super::{Answer, load};
 use crate::domain::admission::Refusal;
-use crate::domain::id::{AccountId, LeaseId};
+use crate::domain::id::{AccountId, KeyId, LeaseId};
 use crate::domain::lease::Lease;
 use crate::store::changes::RefusalNote;
 use crate::store::{Lane, StoreError, Tx};
@@ -37,7 +37,9 @@ impl Engine {
         if jobs.is_empty() {
             return;
         }
-        let (commands, replies): (Vec<AtGate>, Vec<_>) = jobs.into_iter().map(|job| (job.command, job.reply)).unzip();
+        let (mut commands, replies): (Vec<AtGate>, Vec<_>) =
+            jobs.into_iter().map(|job| (job.command, job.reply)).unzip();
+        share_ids(&mut commands);
         let answers = match self.in_time(self.pass(&commands)).await {
             Err(error) if may_be_one(&error) && commands.len() > 1 => {
                 let mut answers = Vec::with_capacity(commands.len());
@@ -112,6 +114,21 @@ impl Engine {
         self.store.begin_ahead();
         let takes_any = takes && taken.contains(&true);
         self.finish(tx, &set, answers).await.map_err(|failed| if takes_any { failed.of_new() } else { failed })
+    }
+}
+
+/// Lets requests of one account and key share the texts of those ids: they are compared more than anything else.
+fn share_ids(commands: &mut [AtGate]) {
+    let mut latest: Option<(AccountId, KeyId)> = None;
+    for one in commands {
+        let Gate::Admit(request) = &mut one.command else { continue };
+        match &latest {
+            Some((account, key)) if *account == request.account && *key == request.key => {
+                request.account = account.clone();
+                request.key = key.clone();
+            }
+            Some(_) | None => latest = Some((request.account.clone(), request.key.clone())),
+        }
     }
 }
 

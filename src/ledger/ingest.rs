@@ -99,7 +99,7 @@ async fn load_sandboxes(tx: &mut Tx, set: &mut WorkingSet, sent: &[Sent]) -> Loa
     set.take_sandboxes(tx.lock_sandboxes(&from).await?);
     let newest: BTreeSet<LeaseKey> = at_rest
         .iter()
-        .flat_map(|key| set.sandboxes.get(key).into_iter().flatten())
+        .flat_map(|key| set.sandboxes.get(key).into_iter().flat_map(|known| &known.lives))
         .filter_map(|life| life.latest.as_ref().map(|latest| (life.account.clone(), latest.id.clone())))
         .filter(|key| !set.leases.contains_key(key))
         .collect();

@@ -33,7 +33,7 @@ pub async fn load(tx: &mut Tx, set: &mut WorkingSet, command: &VoidSample) -> Lo
         Target::AtRest(id) => (id.clone(), None, command.at),
     };
     set.take_sandboxes(tx.lock_sandboxes(&[(account.clone(), sandbox.clone(), from)]).await?);
-    let lives = set.sandboxes.get(&(account.clone(), sandbox.clone())).map(Vec::as_slice).unwrap_or_default();
+    let lives = set.sandboxes.get(&(account.clone(), sandbox.clone())).map_or(&[][..], |known| &known.lives);
     let found = match life {
         Some(life) => lives.iter().find(|known| known.life == life),
         None => lives.iter().rev().find(|known| known.created_at <= command.at).or_else(|| lives.first()),

@@ -48,6 +48,15 @@ pub type SandboxKey = (AccountId, SandboxId);
 /// An account and a key.
 pub type KeyKey = (AccountId, KeyId);
 
+/// What is known of a sandbox.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Its lives, ascending: from the one in force at the time asked for to the newest.
+    pub lives: Vec<Sandbox>,
+    /// Those of its leases that are loaded, or added.
+    pub leases: BTreeSet<LeaseId>,
+}
+
 /// The rows of one batch.
 #[derive(Debug)]
 pub struct WorkingSet {
@@ -77,12 +86,10 @@ pub struct WorkingSet {
     pub unbilled: BTreeMap<AccountId, BTreeMap<Day, Usage>>,
     /// Leases, some of them only to look at.
     pub leases: BTreeMap<LeaseKey, Arc<Lease>>,
-    /// Leases that this batch has locked (or assumed): only these may it change.
+    /// Leases that this batch has locked (or assumed): only these, and those that it adds, may it change.
     pub locked: BTreeSet<LeaseKey>,
-    /// Which of the loaded leases are of a sandbox.
-    pub of_sandbox: BTreeMap<SandboxKey, BTreeSet<LeaseId>>,
-    /// Lives of sandboxes, ascending: from the one in force at the time asked for to the newest.
-    pub sandboxes: BTreeMap<SandboxKey, Vec<Sandbox>>,
+    /// What is known of sandboxes.
+    pub sandboxes: BTreeMap<SandboxKey, Known>,
     /// Keys' days that were asked for.
     pub days: BTreeSet<(AccountId, KeyId, Day)>,
     /// Keys' days as loaded; a missing one is zero.
@@ -136,7 +143,6 @@ impl WorkingSet {
             unbilled: BTreeMap::new(),
             leases: BTreeMap::new(),
             locked: BTreeSet::new(),
-            of_sandbox: BTreeMap::new(),
             sandboxes: BTreeMap::new(),
             days: BTreeSet::new(),
             key_days: BTreeMap::new(),
@@ -168,7 +174,7 @@ impl WorkingSet {
     pub fn take_locked(&mut self, leases: Vec<Lease>) {
         for lease in leases {
             let key = (lease.account.clone(), lease.id.clone());
-            self.of_sandbox.entry((key.0.clone(), lease.sandbox.clone())).or_default().insert(key.1.clone());
+            self.sandbox_of(&lease).leases.insert(key.1.clone());
             if self.locked.insert(key.clone()) {
                 self.leases.insert(key, Arc::new(lease));
             }
@@ -190,8 +196,7 @@ impl WorkingSet {
     /// Takes in leases to look at; one that is there already stays as this batch has it.
     pub fn take_leases(&mut self, leases: Vec<Lease>) {
         for lease in leases {
-            let sandbox = (lease.account.clone(), lease.sandbox.clone());
-            self.of_sandbox.entry(sandbox).or_default().insert(lease.id.clone());
+            self.sandbox_of(&lease).leases.insert(lease.id.clone());
             self.leases.entry((lease.account.clone(), lease.id.clone())).or_insert_with(|| Arc::new(lease));
         }
     }
@@ -199,7 +204,7 @@ impl WorkingSet {
     /// Takes in loaded sandbox lives.
     pub fn take_sandboxes(&mut self, sandboxes: Vec<Sandbox>) {
         for sandbox in sandboxes {
-            let lives = self.sandboxes.entry((sandbox.account.clone(), sandbox.id.clone())).or_default();
+            let lives = &mut self.sandboxes.entry((sandbox.account.clone(), sandbox.id.clone())).or_default().lives;
             if lives.iter().all(|life| life.life != sandbox.life) {
                 lives.push(sandbox);
             }
@@ -290,33 +295,45 @@ impl WorkingSet {
     pub fn add_lease(&mut self, lease: impl Into<Arc<Lease>>) {
         let lease = lease.into();
         let key = (lease.account.clone(), lease.id.clone());
-        self.of_sandbox.entry((key.0.clone(), lease.sandbox.clone())).or_default().insert(key.1.clone());
+        self.sandbox_of(&lease).leases.insert(key.1.clone());
         self.changes.leases_added.insert(key.clone(), Arc::clone(&lease));
-        self.locked.insert(key.clone());
         self.leases.insert(key, lease);
+    }
+
+    fn sandbox_of(&mut self, lease: &Lease) -> &mut Known {
+        self.sandboxes.entry((lease.account.clone(), lease.sandbox.clone())).or_default()
+    }
+
+    /// Whether the batch may change a lease.
+    #[must_use]
+    pub fn may_change(&self, key: &LeaseKey) -> bool {
+        self.locked.contains(key) || self.changes.leases_added.contains_key(key)
     }
 
     /// The newest life of a sandbox.
     #[must_use]
     pub fn newest_life(&self, account: &AccountId, sandbox: &SandboxId) -> Option<&Sandbox> {
-        self.sandboxes.get(&(account.clone(), sandbox.clone())).and_then(|lives| lives.last())
+        self.sandboxes.get(&(account.clone(), sandbox.clone())).and_then(|known| known.lives.last())
     }
 
     /// A life of a sandbox.
     #[must_use]
     pub fn life(&self, account: &AccountId, sandbox: &SandboxId, life: i64) -> Option<&Sandbox> {
-        self.sandboxes.get(&(account.clone(), sandbox.clone()))?.iter().find(|known| known.life == life)
+        self.sandboxes.get(&(account.clone(), sandbox.clone()))?.lives.iter().find(|known| known.life == life)
     }
 
     /// Notes a life of a sandbox as made or changed, so that it is saved.
     pub fn put_sandbox(&mut self, sandbox: Sandbox) {
         let key = (sandbox.account.clone(), sandbox.id.clone(), sandbox.life);
-        let lives = self.sandboxes.entry((key.0.clone(), key.1.clone())).or_insert_with(|| Vec::with_capacity(1));
+        let lives = &mut self.sandboxes.entry((key.0.clone(), key.1.clone())).or_default().lives;
         let known = lives.iter_mut().find(|known| known.life == sandbox.life);
         let is_new = known.is_none() || self.changes.sandboxes_added.contains_key(&key);
         match known {
             Some(known) => *known = sandbox.clone(),
-            None => lives.push(sandbox.clone()),
+            None => {
+                lives.reserve_exact(1);
+                lives.push(sandbox.clone());
+            }
         }
         let changes = &mut self.changes;
         let place = if is_new { &mut changes.sandboxes_added } else { &mut changes.sandboxes };
@@ -325,10 +342,11 @@ impl WorkingSet {
 
     /// Loaded leases of a sandbox, by id.
     pub fn leases_of(&self, account: &AccountId, sandbox: &SandboxId) -> impl Iterator<Item = &Lease> {
-        let ids = self.of_sandbox.get(&(account.clone(), sandbox.clone()));
+        let known = self.sandboxes.get(&(account.clone(), sandbox.clone()));
         let account = account.clone();
-        ids.into_iter()
-            .flatten()
+        known
+            .into_iter()
+            .flat_map(|known| &known.leases)
             .filter_map(move |id| self.leases.get(&(account.clone(), id.clone())).map(AsRef::as_ref))
     }
 }

@@ -58,8 +58,8 @@ pub fn show_time(at: Timestamp) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShownTime(pub Timestamp);
 
-impl fmt::Display for ShownTime {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl ShownTime {
+    fn text(self) -> [u8; 24] {
         let (year, month, day) = self.0.day().ymd();
         let ms = self.0.ms() % DAY_MS;
         // Years have four digits: a time is from 1970 to 9999.
@@ -75,13 +75,19 @@ impl fmt::Display for ShownTime {
         ] {
             put(text.get_mut(place).unwrap_or_default(), number);
         }
-        out.write_str(str::from_utf8(&text).map_err(|_| fmt::Error)?)
+        text
+    }
+}
+
+impl fmt::Display for ShownTime {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(str::from_utf8(&self.text()).map_err(|_| fmt::Error)?)
     }
 }
 
 impl Serialize for ShownTime {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
+        to.serialize_str(str::from_utf8(&self.text()).map_err(serde::ser::Error::custom)?)
     }
 }
 

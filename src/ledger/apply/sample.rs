@@ -182,7 +182,7 @@ impl WorkingSet {
 
     /// The life that a report at rest is of: the newest one that had begun by then, else the first that is known.
     fn life_at(&self, sample: &Sample, report: StorageReport) -> Option<&Sandbox> {
-        let lives = self.sandboxes.get(&(sample.account.clone(), sample.sandbox.clone()))?;
+        let lives = &self.sandboxes.get(&(sample.account.clone(), sample.sandbox.clone()))?.lives;
         lives.iter().rev().find(|life| life.created_at <= report.at).or_else(|| lives.first())
     }
 

@@ -63,7 +63,7 @@ impl WorkingSet {
             .iter()
             .filter(|(key, lease)| {
                 let due = lease.settled_at.is_none() && self.now >= lease.settles_at;
-                key.0 == *account && due && self.locked.contains(*key)
+                key.0 == *account && due && self.may_change(key)
             })
             .map(|(key, _)| key.clone())
             .collect();

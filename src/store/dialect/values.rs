@@ -3,7 +3,7 @@
 //! Rows of a row source come as one JSON text, of any number. Taking each value out of it is most of what writing a row
 //! costs, and much of what finding one does; so statements that only write, and name their rows once, take them as
 //! `VALUES (?, ...), ...` instead, and so do those that read, where there are enough. How many rows there are is a part of
-//! such a text, and a text is prepared once: so there are few numbers, each a power of two, and what is left over is
+//! such a text, and a text is prepared once: so there are few numbers (1, 2, 4, 8, then by steps), and what is left over is
 //! filled up with rows of NULLs, which are passed over: the first column is one of the key.
 
 use std::ops::Range;
@@ -18,6 +18,8 @@ use super::super::statement::{Statement, Words as _};
 use super::queries::{SqliteText, unsent};
 use super::words::Sqlite;
 
+/// How far apart the numbers of rows of larger texts are.
+const STEP: usize = 16;
 /// Most rows of one text.
 const ROWS_MAX: usize = 256;
 /// Fewer rows that are read come as JSON all the same: they cost little, and each number of rows is a text to keep.
@@ -79,9 +81,9 @@ impl Around {
     }
 }
 
-/// How many rows a text has for so many.
+/// How many rows a text has for so many: each that is too many costs about a third of one that is not.
 fn given(rows: usize) -> usize {
-    rows.next_power_of_two()
+    if rows <= STEP { rows.next_power_of_two() } else { rows.next_multiple_of(STEP) }
 }
 
 /// A statement as it is run, with two rows where it takes them as values: each text that it may have.
