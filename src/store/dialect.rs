@@ -4,12 +4,11 @@
 //! read; PostgreSQL has connections for each lane of writers and for readers. Both have some for questions.
 
 use std::future::poll_fn;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnection, PgPool};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqliteSynchronous};
+use sqlx::sqlite::SqlitePool;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Transaction};
 
 use super::bundle::Bundle;
@@ -21,10 +20,12 @@ use super::{Lane, Options};
 mod ahead;
 mod asking;
 mod errors;
+mod file;
 mod hosts;
 mod log;
 mod plans;
 mod pools;
+mod priority;
 mod queries;
 mod row;
 mod system_columns;
@@ -41,7 +42,7 @@ use ahead::Ahead;
 use asking::Asking;
 use errors::{failed, failed_in, uncommitted};
 use hosts::Hosts;
-use pools::{Tries, pool, postgres_pool};
+use pools::{Tries, postgres_pool};
 use queries::{bundle_query, postgres_query, sqlite_text};
 use turns::{Turn, Turns};
 
@@ -50,15 +51,6 @@ use turns::{Turn, Turns};
 const PREPARED_MAX: usize = 256;
 /// How long a connection that answered is taken to be alive.
 const TRUSTED: Duration = Duration::from_secs(1);
-/// SQLite: rows that its thread reads ahead of their reader: a batch's, so that neither waits for the other by turns.
-const ROWS_AHEAD: usize = 2_048;
-/// SQLite: the log is written back into the file when it has so many pages (64 MiB). A page that many commits change is
-/// then written back once, and not once a commit.
-const WAL_PAGES: i64 = 16_384;
-/// SQLite: a log that has grown beyond this while somebody read (128 MiB) is cut when it is begun anew.
-const LOG_BYTES_MAX: &str = "134217728";
-/// SQLite: what the writer keeps of the file in memory, in KiB (negative: the unit): the pages that commits come back to.
-const CACHE: &str = "-16384";
 /// Who decides at once: the gate, and what is carried out alone.
 const DECIDERS: u32 = 2;
 /// How a batch begins on PostgreSQL.
@@ -112,7 +104,7 @@ impl Backend {
         if url.starts_with("postgres:") || url.starts_with("postgresql:") {
             Self::open_postgres(url, options).await
         } else if url.starts_with("sqlite:") {
-            Self::open_sqlite(url, options).await
+            file::open(url, options).await
         } else {
             // The address may hold a password: it is not repeated.
             Err(StoreError::Unavailable("a database is sqlite:PATH or postgres://...".to_owned()))
@@ -121,62 +113,6 @@ impl Backend {
             StoreError::Corrupt(detail) | StoreError::Again(detail) => StoreError::Unavailable(detail),
             other => other,
         })
-    }
-
-    async fn open_sqlite(url: &str, options: Options) -> Result<Self, StoreError> {
-        let memory = url.contains(":memory:") || url.contains("mode=memory");
-        let mut connect = SqliteConnectOptions::from_str(url)
-            .map_err(|error| failed(&error))?
-            .create_if_missing(true)
-            .foreign_keys(false)
-            .busy_timeout(Duration::from_millis(options.wait_ms_max))
-            .statement_cache_capacity(PREPARED_MAX)
-            .row_buffer_size(ROWS_AHEAD)
-            .disable_statement_logging();
-        if !memory {
-            // A commit that was answered outlives a loss of power: the log is synced beside the next batch.
-            connect = connect
-                .journal_mode(SqliteJournalMode::Wal)
-                .synchronous(SqliteSynchronous::Normal)
-                .pragma("wal_autocheckpoint", WAL_PAGES.to_string())
-                .pragma("journal_size_limit", LOG_BYTES_MAX)
-                .pragma("temp_store", "memory");
-        }
-        let file = connect.get_filename().to_owned();
-        let one = pool(1, options).test_before_acquire(false);
-        let one =
-            one.connect_with(connect.clone().pragma("cache_size", CACHE)).await.map_err(|error| failed(&error))?;
-        let readers = if memory {
-            one.clone()
-        } else {
-            let few = pool(options.readers_max, options).test_before_acquire(false);
-            few.connect_with(connect.clone().pragma("query_only", "on")).await.map_err(|error| failed(&error))?
-        };
-        let write_back = if memory {
-            None
-        } else {
-            let one = pool(1, options).test_before_acquire(false).connect_with(connect.clone()).await;
-            Some(one.map_err(|error| failed(&error))?)
-        };
-        let asking = if memory {
-            Asking::by(one.clone(), false)
-        } else {
-            let few = pool(ASKING, options).test_before_acquire(false);
-            let few = few.connect_with(connect.pragma("query_only", "on")).await.map_err(|error| failed(&error))?;
-            Asking::by(few, true)
-        };
-        let log = match write_back {
-            Some(pool) => {
-                let log = Log::of(&file).map_err(|error| StoreError::Unavailable(error.to_string()))?;
-                // Ends with the log, or when the pool is closed.
-                drop(tokio::spawn(write_back::keep_up(pool.clone(), log.commits(), Arc::downgrade(&log))));
-                Some((log, pool))
-            }
-            None => None,
-        };
-        let begin = "BEGIN IMMEDIATE";
-        let writer = if memory { Turns::of(one, begin) } else { Turns::of_one(one, begin) };
-        Ok(Self::Sqlite { writer, readers: Turns::of(readers, "BEGIN"), asking: Arc::new(asking), log })
     }
 
     async fn open_postgres(url: &str, options: Options) -> Result<Self, StoreError> {

@@ -13,7 +13,8 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, SqlitePool};
 use tokio::sync::watch;
 
-use super::{Log, WAL_PAGES};
+use super::Log;
+use super::file::WAL_PAGES;
 
 /// How often the length of the log is looked at, while there are commits.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
