@@ -23,6 +23,7 @@ use super::cut::cut;
 use super::ingest::{Sent, ingest};
 use super::lanes::{self, GateJob, Inbox, Job, Lanes, SliceJob, Taken};
 use super::lives::{Life, LifeAnswer};
+use super::onward::Onward;
 use super::outbox::Outbox;
 use super::recall::{Part, Recalled};
 use super::retry::{Attempts, Failed};
@@ -129,13 +130,24 @@ pub fn start(engine: &Engine, stop: &CancellationToken) -> (Lanes, Vec<tokio::ta
     (lanes, workers.collect())
 }
 
+/// Commands of a batch after which more are about to come, though none waits just now.
+const BUSY: usize = 16;
+
 async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
     let mut stopping = false;
     let mut taken = Taken::default();
     let mut outbox = Outbox::new(&engine.store);
+    let mut onward = Onward::default();
     // Whether its last samples met an account with free time left; not known is as if.
     let mut free = true;
     loop {
+        if onward.has_begun() && !inbox.gates_wait() {
+            // Those that were just answered may come again.
+            tokio::task::yield_now().await;
+            if !inbox.gates_wait() {
+                onward.let_go();
+            }
+        }
         let waited = tokio::select! {
             biased;
             got = inbox.wait(&mut taken, engine.limits) => got,
@@ -145,15 +157,23 @@ async fn work(engine: Engine, mut inbox: Inbox, stop: CancellationToken) {
                 true
             }
         };
-        // What other tasks are about to send comes along: they go first, once.
-        tokio::task::yield_now().await;
+        // What other tasks are about to send comes along: they go first, those that they wake too.
+        for _ in 0..2 {
+            tokio::task::yield_now().await;
+        }
         // One of the lanes is closed and empty: so are they all, or will be; take what is left without waiting.
         inbox.take_waiting(&mut taken, engine.limits);
         if taken.is_empty() && !waited {
             return outbox.empty(0).await;
         }
+        if taken.gates.is_empty() {
+            onward.let_go();
+        }
+        let only_gates = taken.alone.is_empty() && taken.lives.is_empty() && taken.slices.is_empty();
         for batch in cut(std::mem::take(&mut taken.gates), engine.limits.commands_max, leases_of) {
-            engine.gates(batch, &mut outbox).await;
+            let is_busy = batch.len() >= BUSY;
+            let more_waits = || only_gates && !inbox.others_wait() && (is_busy || inbox.gates_wait());
+            engine.gates(batch, &mut outbox, &mut onward, more_waits).await;
         }
         for job in std::mem::take(&mut taken.alone) {
             let answer = engine.alone(&job.command).await;
@@ -223,6 +243,12 @@ impl Engine {
         Ok(answers)
     }
 
+    /// Notes that a batch was committed.
+    pub(super) fn committed(&self, set: &WorkingSet) {
+        self.tally.count(set);
+        self.recall.forget(set.changes.known_leases().map(|(key, _)| key));
+    }
+
     async fn commit<T>(&self, mut tx: Tx, set: &WorkingSet, answers: T) -> Result<T, Failed<T>> {
         if set.changes != Changes::default() {
             tx.save(&set.changes).await?;
@@ -258,7 +284,7 @@ impl Engine {
         outbox.tell(|kept| send(replies, answers, &kept)).await;
     }
 
-    async fn live(&self, commands: &[Life]) -> Result<Vec<Answer<LifeAnswer>>, StoreError> {
+    pub(super) async fn live(&self, commands: &[Life]) -> Result<Vec<Answer<LifeAnswer>>, StoreError> {
         let mut attempts = Attempts::new();
         loop {
             if let Some(answers) = attempts.after(Box::pin(self.try_lives(commands)).await).await {

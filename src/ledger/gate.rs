@@ -11,6 +11,7 @@ use super::callers::Confirmed;
 use super::command::{AdmitRequest, Admitted, CommandError, Quote};
 use super::lanes::GateJob;
 use super::load::Asks;
+use super::onward::{Onward, Start};
 use super::outbox::Outbox;
 use super::retry::{Attempts, Failed};
 use super::unseen::is_proved;
@@ -20,7 +21,7 @@ use crate::domain::admission::Refusal;
 use crate::domain::id::{AccountId, KeyId, LeaseId};
 use crate::domain::lease::Lease;
 use crate::store::changes::RefusalNote;
-use crate::store::{Lane, StoreError, Tx};
+use crate::store::{StoreError, Tx};
 
 /// What the attempts at one batch hand on.
 #[derive(Debug, Default)]
@@ -33,18 +34,27 @@ struct Handed {
 
 impl Engine {
     /// Carries out gate commands that were taken together.
-    pub(super) async fn gates(&self, jobs: Vec<GateJob>, outbox: &mut Outbox) {
+    pub(super) async fn gates(
+        &self,
+        jobs: Vec<GateJob>,
+        outbox: &mut Outbox,
+        onward: &mut Onward,
+        more_waits: impl Fn() -> bool,
+    ) {
         if jobs.is_empty() {
             return;
         }
         let (mut commands, replies): (Vec<AtGate>, Vec<_>) =
             jobs.into_iter().map(|job| (job.command, job.reply)).unzip();
         share_ids(&mut commands);
-        let answers = match self.in_time(self.pass(&commands)).await {
+        let answers = match self.in_time(self.pass(&commands, onward, &more_waits)).await {
             Err(error) if may_be_one(&error) && commands.len() > 1 => {
                 let mut answers = Vec::with_capacity(commands.len());
                 for command in &commands {
-                    answers.extend(each(self.in_time(self.pass(std::slice::from_ref(command))).await, 1));
+                    answers.extend(each(
+                        self.in_time(self.pass(std::slice::from_ref(command), onward, &more_waits)).await,
+                        1,
+                    ));
                 }
                 answers
             }
@@ -53,14 +63,26 @@ impl Engine {
         outbox.tell(|kept| send(replies, answers, &kept)).await;
     }
 
-    async fn pass(&self, commands: &[AtGate]) -> Result<Vec<Answer<Passed>>, StoreError> {
+    /// `more_waits`: whether the next batch may begin with the commit of this one.
+    async fn pass(
+        &self,
+        commands: &[AtGate],
+        onward: &mut Onward,
+        more_waits: &impl Fn() -> bool,
+    ) -> Result<Vec<Answer<Passed>>, StoreError> {
         let mut attempts = Attempts::new();
         let mut handed = Handed::default();
         loop {
             let is_first = handed.taken_for_new.is_none();
-            let outcome = Box::pin(self.try_gates(commands, &mut handed)).await;
-            if is_first && outcome.as_ref().is_err_and(Failed::is_stale) {
-                continue;
+            let outcome = Box::pin(self.try_gates(commands, &mut handed, onward, more_waits)).await;
+            let in_vain = outcome.as_ref().is_err_and(Failed::is_stale);
+            if is_first && handed.taken_for_new.as_ref().is_some_and(|taken| taken.contains(&true)) {
+                if outcome.is_ok() || in_vain {
+                    self.tally.count_taken_for_new(!in_vain);
+                }
+                if in_vain {
+                    continue;
+                }
             }
             if let Some(answers) = attempts.after(outcome).await {
                 return answers;
@@ -75,6 +97,8 @@ impl Engine {
         &self,
         commands: &[AtGate],
         handed: &mut Handed,
+        onward: &mut Onward,
+        more_waits: impl Fn() -> bool,
     ) -> Result<Vec<Answer<Passed>>, Failed<Vec<Answer<Passed>>>> {
         let secrets: BTreeSet<[u8; 32]> = commands.iter().filter_map(|one| Some(one.by.as_ref()?.sha256)).collect();
         let secrets: Vec<[u8; 32]> = secrets.into_iter().collect();
@@ -83,15 +107,14 @@ impl Engine {
         let taken: &Vec<bool> = handed.taken_for_new.get_or_insert_with(for_new);
         let all = commands.iter().zip(taken).map(|(one, taken)| (&one.command, takes && *taken));
 
-        let mut tx = self.store.begin(Lane::Decision).await?;
         let now = self.clock.now();
-        let (held, early) = Asks::of(all.clone()).hold(&mut tx, &secrets, now).await?;
+        let Start { mut tx, about, held, early } = self.start(&Asks::of(all.clone()), secrets, now, onward).await?;
         let mut set = self.working_set(held.watermarks);
         // Never before what was asked for already.
         set.now = set.now.max(now);
         set.take_accounts(held.accounts);
 
-        let confirmed = Confirmed::of(&secrets, &held.bearers);
+        let confirmed = Confirmed::of(&about.secrets, &held.bearers);
         let confirm = || commands.iter().map(|one| confirmed.confirms(one.by.as_ref())).collect();
         let may_pass: &Vec<bool> = handed.may_pass.get_or_insert_with(confirm);
         let passing: Vec<(&Gate, bool)> =
@@ -113,7 +136,8 @@ impl Engine {
         // While this one is saved.
         self.store.begin_ahead();
         let takes_any = takes && taken.contains(&true);
-        self.finish(tx, &set, answers).await.map_err(|failed| if takes_any { failed.of_new() } else { failed })
+        let finished = self.finish_and_go_on(tx, &set, answers, about, onward, more_waits).await;
+        finished.map_err(|failed| if takes_any { failed.of_new() } else { failed })
     }
 }
 
@@ -252,9 +276,8 @@ fn code_of(refusal: &Refusal) -> (&'static str, Option<LeaseId>) {
 pub(super) async fn quote(engine: &Engine, request: &AdmitRequest) -> Result<Answer<Quote>, StoreError> {
     let command = Gate::Admit(request.clone());
     let asks = Asks::of([(&command, false)]);
-    let mut tx = engine.store.begin(Lane::Decision).await?;
     let now = engine.clock.now();
-    let (held, early) = asks.hold(&mut tx, &[], now).await?;
+    let Start { mut tx, held, early, .. } = engine.start(&asks, Vec::new(), now, &mut Onward::default()).await?;
     let mut set = engine.working_set(held.watermarks);
     set.now = set.now.max(now);
     set.take_accounts(held.accounts);
@@ -273,3 +296,6 @@ fn worst_cases(admitted: &Admitted) -> Answer<Quote> {
     let worst = |lease: &Arc<Lease>| Ok((lease.id.clone(), lease.worst_cost(&admitted.prices)?.ceil()?));
     Ok(Ok(admitted.leases.iter().map(worst).collect::<Answer<_>>()?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -230,6 +230,16 @@ impl Inbox {
         }
     }
 
+    /// Whether commands at the gate wait.
+    pub fn gates_wait(&self) -> bool {
+        waits(self.gate.as_ref())
+    }
+
+    /// Whether anything else waits.
+    pub fn others_wait(&self) -> bool {
+        waits(self.alone.as_ref()) || waits(self.lives.as_ref()) || waits(self.samples.as_ref())
+    }
+
     /// Lets the next batches have more samples, or no more than one slice.
     pub fn join_slices(&mut self, joins: bool) {
         self.joins_slices = joins;
@@ -242,6 +252,10 @@ impl Inbox {
         close(&mut self.lives);
         close(&mut self.samples);
     }
+}
+
+fn waits<T>(lane: Option<&mpsc::Receiver<T>>) -> bool {
+    lane.is_some_and(|lane| !lane.is_empty())
 }
 
 /// Waits for a lane; `false` when it is closed and empty. One that the worker does not have never comes.

@@ -9,7 +9,7 @@
 
 mod gate;
 
-pub(super) use gate::{Asks, gate};
+pub(super) use gate::{About, Asks, Early, gate};
 
 use std::collections::{BTreeMap, BTreeSet};
 

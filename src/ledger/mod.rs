@@ -22,6 +22,7 @@ pub mod lanes;
 pub mod lives;
 pub mod load;
 pub mod notes;
+mod onward;
 mod outbox;
 pub mod parts;
 pub mod post;

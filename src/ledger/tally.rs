@@ -20,6 +20,10 @@ pub struct Tally {
     pub recalled: AtomicU64,
     /// Those that were not, and read them.
     pub recalled_in_vain: AtomicU64,
+    /// Batches that took admissions for new, and were right.
+    pub taken_for_new: AtomicU64,
+    /// Those that were not, and looked everything up.
+    pub taken_for_new_in_vain: AtomicU64,
     /// Requests that the gate refused.
     pub refused: AtomicU64,
     /// Net cost that corrections added: late samples are billed, and counted here.
@@ -78,6 +82,12 @@ impl Tally {
     /// Counts a batch of samples that assumed its leases.
     pub fn count_recall(&self, was_so: bool) {
         let counter = if was_so { &self.recalled } else { &self.recalled_in_vain };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a batch that took admissions for new.
+    pub fn count_taken_for_new(&self, were_new: bool) {
+        let counter = if were_new { &self.taken_for_new } else { &self.taken_for_new_in_vain };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 

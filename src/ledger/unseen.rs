@@ -1,7 +1,7 @@
 //! Admissions that are taken for new, so that nobody looks for what is not there.
 //!
-//! Almost every lease that makes a sandbox is of one that was never heard of, and looking both up is a third of what deciding
-//! takes. Nothing rests on it: a batch that takes requests for new inserts their rows, and an insert breaks a key where a lease
+//! Almost every lease that makes a sandbox is of one that was never heard of, and looking both up was a fifth of what an
+//! admission takes. Nothing rests on it: a batch that takes requests for new inserts their rows, and an insert breaks a key where a lease
 //! or a sandbox is there already. Then the batch is undone and decided again, with everything looked up; likewise where
 //! one of them is answered anything but "made by this batch", for then no insert proves what was assumed. So what is
 //! answered is always what it would be had everything been looked up.
@@ -35,7 +35,7 @@ pub struct Doubts {
 }
 
 impl Doubts {
-    fn accounts(&self) -> MutexGuard<'_, BTreeMap<AccountId, u32>> {
+    pub(super) fn accounts(&self) -> MutexGuard<'_, BTreeMap<AccountId, u32>> {
         // What is doubted decides nothing, whoever broke off while it was written.
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -328,12 +328,12 @@ impl WorkingSet {
         let lives = &mut self.sandboxes.entry((key.0.clone(), key.1.clone())).or_default().lives;
         let known = lives.iter_mut().find(|known| known.life == sandbox.life);
         let is_new = known.is_none() || self.changes.sandboxes_added.contains_key(&key);
-        match known {
-            Some(known) => *known = sandbox.clone(),
-            None => {
-                lives.reserve_exact(1);
-                lives.push(sandbox.clone());
-            }
+        if let Some(known) = known {
+            *known = sandbox.clone();
+        } else {
+            // Most have one life.
+            lives.reserve_exact(1);
+            lives.push(sandbox.clone());
         }
         let changes = &mut self.changes;
         let place = if is_new { &mut changes.sandboxes_added } else { &mut changes.sandboxes };

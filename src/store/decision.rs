@@ -112,6 +112,20 @@ impl Tx {
         Ok((held, self.found([terms, leases, sandboxes, days])?))
     }
 
+    /// [`Tx::commit_early`]; then, in the same round trip, the next batch's [`Tx::hold_and_load`]. `None` where that failed,
+    /// or where several can write.
+    pub async fn commit_and_hold(self, secrets: &[[u8; 32]], asked: &Asked<'_>) -> Answer<Option<(Self, Held, Found)>> {
+        let [terms, leases, sandboxes, days] = asked.rows();
+        let (secret_rows, accounts) = (tokens::secret_rows(secrets), account_rows(asked.accounts));
+        let rows = [&Rows::default(), &secret_rows, &accounts, &terms, &leases, &sandboxes, &days];
+        let Some((mut next, found)) = self.commit_and_begin(&HOLD_AND_LOAD, rows).await? else { return Ok(None) };
+        let [watermarks, bearers, locked, terms, leases, sandboxes, days] = found;
+        // What can't be read now is asked for again.
+        let Ok(held) = next.held(secrets, [watermarks, bearers, locked]) else { return Ok(None) };
+        let Ok(found) = next.found([terms, leases, sandboxes, days]) else { return Ok(None) };
+        Ok(Some((next, held, found)))
+    }
+
     fn held(&mut self, secrets: &[[u8; 32]], [watermarks, bearers, locked]: [Vec<Row>; 3]) -> Answer<Held> {
         let mut row = known_row(watermarks)?;
         Ok(Held {

@@ -305,14 +305,10 @@ impl Connection {
         let mut found = [const { Vec::new() }; N];
         match self {
             Self::Sqlite(inside) => {
-                let parts = bundle.parts.into_iter().zip(rows).zip(&mut found);
-                let parts = parts.filter(|((part, rows), _)| part.columns().is_empty() || !rows.is_empty());
-                let (parts, mut found): (Vec<_>, Vec<_>) = parts.unzip();
-                let parts = parts.into_iter();
-                let parts = parts.map(|(part, rows)| (part, Some(rows).filter(|_| !part.columns().is_empty())));
+                let (parts, mut places) = asked_of(bundle, rows, &mut found);
                 let text = values::reads(parts)?;
                 let take = |part: usize, row| {
-                    found.get_mut(part).ok_or_else(|| StoreError::corrupt(bundle.name))?.push(Row::from(row));
+                    places.get_mut(part).ok_or_else(|| StoreError::corrupt(bundle.name))?.push(Row::from(row));
                     Ok(())
                 };
                 inside.fetch(text, bundle.name, take).await?;
@@ -415,6 +411,29 @@ impl Connection {
         }
     }
 
+    /// Makes it so, and begins the next batch along with what its bundle answers; `None` where that failed, or several can
+    /// write. `committed` is told as soon as it is so.
+    pub(super) async fn commit_and_begin<const N: usize>(
+        self,
+        bundle: &'static Bundle<N>,
+        rows: [&Rows<'_>; N],
+        committed: impl FnOnce(),
+    ) -> Result<Option<(Self, [Vec<Row>; N])>, StoreError> {
+        let Self::Sqlite(inside) = self else {
+            self.commit().await?;
+            committed();
+            return Ok(None);
+        };
+        let mut found = [const { Vec::new() }; N];
+        let (parts, mut places) = asked_of(bundle, rows, &mut found);
+        let take = |part: usize, row| {
+            places.get_mut(part).ok_or_else(|| StoreError::corrupt(bundle.name))?.push(Row::from(row));
+            Ok(())
+        };
+        let next = inside.commit_and_begin("BEGIN IMMEDIATE", |text| values::add_reads(text, parts), committed, take);
+        Ok(next.await?.map(|next| (Self::Sqlite(next), found)))
+    }
+
     /// Makes it so.
     pub(super) async fn commit(self) -> Result<(), StoreError> {
         match self {
@@ -422,6 +441,18 @@ impl Connection {
             Self::Postgres(inside) => inside.commit().await.map_err(|error| uncommitted(&error)),
         }
     }
+}
+
+/// The statements of a bundle that have something to ask, and where the rows of each go.
+#[expect(clippy::type_complexity, reason = "two lists of the same length")]
+fn asked_of<'r, 'f, const N: usize>(
+    bundle: &'static Bundle<N>,
+    rows: [&'r Rows<'r>; N],
+    found: &'f mut [Vec<Row>; N],
+) -> (Vec<(&'static Statement, Option<&'r Rows<'r>>)>, Vec<&'f mut Vec<Row>>) {
+    let parts = bundle.parts.into_iter().zip(rows).zip(found);
+    let parts = parts.filter(|((part, rows), _)| part.columns().is_empty() || !rows.is_empty());
+    parts.map(|((part, rows), place)| ((part, Some(rows).filter(|_| !part.columns().is_empty())), place)).unzip()
 }
 
 /// A script with a text for each back end.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::bundle::Bundle;
 use super::dialect::{Connection, Log, Row};
 use super::rows::{RowId, Rows, Value, WrittenBy, Xid};
 use super::statement::Statement;
@@ -105,6 +106,30 @@ impl Tx {
             commit.end();
         }
         Ok(())
+    }
+
+    /// [`Tx::commit_early`], and begins the next batch with a bundle that reads, in one round trip; `None` where that
+    /// failed, which the commit is not told by, or where several can write.
+    pub(super) async fn commit_and_begin<const N: usize>(
+        self,
+        bundle: &'static Bundle<N>,
+        rows: [&Rows<'_>; N],
+    ) -> Answer<Option<(Self, [Vec<Row>; N])>> {
+        let Self { connection, log, wait, .. } = self;
+        let mut commit = log.as_ref().map(|log| log.commit());
+        let mut is_committed = false;
+        let committed = || {
+            is_committed = true;
+            if let Some(commit) = commit.take() {
+                commit.end();
+            }
+        };
+        let next = tokio::time::timeout(wait, connection.commit_and_begin(bundle, rows, committed)).await;
+        match next {
+            Ok(next) => Ok(next?.map(|(next, found)| (Self::of_batch(next, wait, log.clone()), found))),
+            Err(_) if is_committed => Ok(None),
+            Err(_) => Err(StoreError::Unknown("the database does not answer a commit in time".to_owned())),
+        }
     }
 
     /// Waits until all that a snapshot has seen is on disk.

@@ -39,6 +39,8 @@ pub struct LedgerCounts {
     pub refused: u64,
     /// Batches of samples that assumed their leases to be as they were left: rightly, and in vain.
     pub recalls: [(&'static str, u64); 2],
+    /// Batches that took admissions for new: rightly, and in vain.
+    pub taken_for_new: [(&'static str, u64); 2],
     /// Net cost that late samples added, in microdollars: billed, but beyond what was held for it.
     pub late_micros: i64,
     /// Accounts that the daily job has computed again from their evidence.
@@ -62,6 +64,7 @@ struct LedgerMetrics {
     admitted: IntCounter,
     refused: IntCounter,
     recalls: IntCounterVec,
+    taken_for_new: IntCounterVec,
     late_micros: IntGauge,
     verified_accounts: IntCounter,
     verified_differences: IntCounter,
@@ -80,6 +83,11 @@ impl LedgerMetrics {
             recalls: counters(
                 "runtab_ledger_recalls_total",
                 "Batches of samples that did not read their leases, by whether they were as remembered.",
+                &["outcome"],
+            )?,
+            taken_for_new: counters(
+                "runtab_ledger_taken_for_new_total",
+                "Batches that did not look for leases and sandboxes, by whether all were new and admitted.",
                 &["outcome"],
             )?,
             late_micros: IntGauge::new("runtab_late_micros", "Net cost that late samples added, in microdollars.")?,
@@ -102,7 +110,7 @@ impl LedgerMetrics {
         })
     }
 
-    fn show(&self, counts: LedgerCounts) {
+    fn show(&self, counts: &LedgerCounts) {
         for (counter, count) in [
             (&self.batches, counts.batches),
             (&self.admitted, counts.admitted),
@@ -112,9 +120,11 @@ impl LedgerMetrics {
         ] {
             counter.inc_by(count.saturating_sub(counter.get()));
         }
-        for (outcome, count) in counts.recalls.into_iter().filter(|(outcome, _)| !outcome.is_empty()) {
-            let counter = self.recalls.with_label_values(&[outcome]);
-            counter.inc_by(count.saturating_sub(counter.get()));
+        for (counters, counts) in [(&self.recalls, counts.recalls), (&self.taken_for_new, counts.taken_for_new)] {
+            for (outcome, count) in counts.into_iter().filter(|(outcome, _)| !outcome.is_empty()) {
+                let counter = counters.with_label_values(&[outcome]);
+                counter.inc_by(count.saturating_sub(counter.get()));
+            }
         }
         self.late_micros.set(counts.late_micros);
         self.verified_at_seconds.set(counts.verified_at_seconds);
@@ -175,6 +185,7 @@ impl Metrics {
             self.register(counter.clone())?;
         }
         self.register(ledger.recalls.clone())?;
+        self.register(ledger.taken_for_new.clone())?;
         self.register(ledger.verified_at_seconds.clone())?;
         self.register(ledger.late_micros.clone())?;
         self.register(ledger.repriced_micros.clone())?;
@@ -216,7 +227,7 @@ impl Metrics {
     }
 
     /// All metrics in the Prometheus text format, the ledger's counts as given.
-    pub fn exposition(&self, counts: LedgerCounts) -> Result<Vec<u8>, prometheus::Error> {
+    pub fn exposition(&self, counts: &LedgerCounts) -> Result<Vec<u8>, prometheus::Error> {
         // Held while the text is made, so that two looks at once don't count one difference twice.
         let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
         ledger.show(counts);
@@ -255,7 +266,7 @@ mod tests {
         metrics.admission("admitted");
         metrics.request_shed();
         let text =
-            String::from_utf8(metrics.exposition(LedgerCounts { admitted: 7, ..LedgerCounts::default() }).unwrap())
+            String::from_utf8(metrics.exposition(&LedgerCounts { admitted: 7, ..LedgerCounts::default() }).unwrap())
                 .unwrap();
         for line in [
             r#"runtab_http_requests_total{method="GET",route="/v1/accounts",status="200"} 1"#,
@@ -270,7 +281,7 @@ mod tests {
         }
         drop(guard);
         assert!(
-            String::from_utf8(metrics.exposition(LedgerCounts { admitted: 7, ..LedgerCounts::default() }).unwrap())
+            String::from_utf8(metrics.exposition(&LedgerCounts { admitted: 7, ..LedgerCounts::default() }).unwrap())
                 .unwrap()
                 .contains("in_flight 0")
         );

@@ -40,7 +40,7 @@ pub(in crate::http) async fn ready(State(state): State<Shared>) -> Answer {
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"),
         (status = 500, description = "A fault of ours.", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn metrics(State(state): State<Shared>) -> Answer {
-    let text = state.metrics.exposition(counts(&state)).map_err(|error| Failure::internal(&error))?;
+    let text = state.metrics.exposition(&counts(&state)).map_err(|error| Failure::internal(&error))?;
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
@@ -53,6 +53,10 @@ fn counts(state: &Shared) -> LedgerCounts {
         recalls: [
             ("right", tally.recalled.load(Ordering::Relaxed)),
             ("in_vain", tally.recalled_in_vain.load(Ordering::Relaxed)),
+        ],
+        taken_for_new: [
+            ("right", tally.taken_for_new.load(Ordering::Relaxed)),
+            ("in_vain", tally.taken_for_new_in_vain.load(Ordering::Relaxed)),
         ],
         late_micros: tally.late.micros(),
         repriced_micros: tally.repriced.micros(),

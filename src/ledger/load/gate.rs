@@ -19,8 +19,8 @@ use crate::store::Tx;
 use crate::store::decision::{Asked, Found, Held};
 use crate::store::shapes::BilledSpan;
 
-/// A key's days.
-type Days = BTreeSet<(AccountId, KeyId, Day)>;
+/// Keys and their days.
+pub(in super::super) type Days = BTreeSet<(AccountId, KeyId, Day)>;
 
 /// A batch of gate commands.
 #[derive(Debug, Default)]
@@ -34,8 +34,35 @@ pub(in super::super) struct Asks<'a> {
 /// What was found before the time of the batch was known, and for which days.
 #[derive(Debug)]
 pub(in super::super) struct Early {
-    days: Days,
-    found: Found,
+    /// For these.
+    pub(in super::super) days: Days,
+    /// It.
+    pub(in super::super) found: Found,
+}
+
+/// What a batch at the gate asks about, beside leases and sandboxes.
+#[derive(Debug)]
+pub(in super::super) struct About {
+    /// Whose secrets.
+    pub(in super::super) secrets: Vec<[u8; 32]>,
+    /// Whose leases: a batch begins with these accounts locked.
+    pub(in super::super) accounts: BTreeSet<AccountId>,
+    /// Keys and days.
+    pub(in super::super) days: Days,
+}
+
+impl About {
+    /// Whether another asks for all of it too.
+    pub(in super::super) fn is_within(&self, other: &Self) -> bool {
+        self.secrets.iter().all(|secret| other.secrets.contains(secret))
+            && self.accounts.is_subset(&other.accounts)
+            && self.days.is_subset(&other.days)
+    }
+
+    /// Whether it has at most so many of each.
+    pub(in super::super) fn is_small(&self, most: usize) -> bool {
+        self.secrets.len().max(self.accounts.len()).max(self.days.len()) <= most
+    }
 }
 
 impl<'a> Asks<'a> {
@@ -56,7 +83,16 @@ impl<'a> Asks<'a> {
         asks
     }
 
-    /// Whose they are: a batch begins with them locked.
+    /// What they ask about. `now`: not later than the time of the batch.
+    pub(in super::super) fn about(&self, secrets: Vec<[u8; 32]>, now: Timestamp) -> About {
+        About { secrets, accounts: self.accounts(), days: self.days(now, &BTreeMap::new()) }
+    }
+
+    /// Whether no lease and no sandbox is looked up.
+    pub(in super::super) fn needs_no_lease(&self) -> bool {
+        self.looked_up.is_empty() && self.extensions.is_empty()
+    }
+
     fn accounts(&self) -> BTreeSet<AccountId> {
         let mut accounts = BTreeSet::new();
         let of_extensions = self.extensions.iter().map(|command| &command.account);
@@ -114,18 +150,17 @@ impl<'a> Asks<'a> {
     pub(in super::super) async fn hold(
         &self,
         tx: &mut Tx,
-        secrets: &[[u8; 32]],
+        About { secrets, accounts, days }: &About,
         now: Timestamp,
     ) -> Loaded<(Held, Option<Early>)> {
-        let accounts = self.accounts();
         if tx.is_shared() || !self.extensions.is_empty() {
             // By the time of the database; and which leases are extended has to be known first.
-            return Ok((tx.hold_for_decision(&accounts, secrets).await?, None));
+            return Ok((tx.hold_for_decision(accounts, secrets).await?, None));
         }
-        let (Named { leases, sandboxes }, days) = (self.named(now), self.days(now, &BTreeMap::new()));
-        let asked = Asked { accounts: &accounts, leases: &leases, sandboxes: &sandboxes, days: &days };
+        let Named { leases, sandboxes } = self.named(now);
+        let asked = Asked { accounts, leases: &leases, sandboxes: &sandboxes, days };
         let (held, found) = tx.hold_and_load(secrets, &asked).await?;
-        Ok((held, Some(Early { days, found })))
+        Ok((held, Some(Early { days: days.clone(), found })))
     }
 
     async fn found(&self, tx: &mut Tx, set: &mut WorkingSet, accounts: &BTreeSet<AccountId>) -> Loaded<Early> {

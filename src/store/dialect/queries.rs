@@ -18,31 +18,50 @@ type SqliteQuery = Query<'static, sqlx::Sqlite, SqliteArguments>;
 type PostgresQuery<'q> = Query<'q, sqlx::Postgres, <sqlx::Postgres as Database>::Arguments>;
 
 /// One statement for SQLite or several, one after another, and their parameters.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct SqliteText {
     sql: Cow<'static, str>,
     arguments: SqliteArguments,
+    /// How many statements it has.
+    statements: usize,
 }
 
 impl SqliteText {
-    /// A text without parameters.
+    /// One statement without parameters.
     pub(super) fn of(sql: &'static str) -> Self {
         Self::with(sql.into(), SqliteArguments::default())
     }
 
-    /// A text with its parameters.
+    /// One statement with its parameters.
     pub(super) fn with(sql: Cow<'static, str>, arguments: SqliteArguments) -> Self {
-        Self { sql, arguments }
+        Self { sql, arguments, statements: 1 }
+    }
+
+    /// How many statements it has.
+    pub(super) fn statements(&self) -> usize {
+        self.statements
     }
 
     /// The same after a statement without parameters.
     pub(super) fn after(self, first: &str) -> Self {
-        Self { sql: format!("{first}; {}", self.sql).into(), ..self }
+        let statements = self.statements.saturating_add(1);
+        Self { sql: format!("{first}; {}", self.sql).into(), statements, ..self }
     }
 
     /// The same before a statement without parameters.
-    pub(super) fn before(self, last: &str) -> Self {
-        Self { sql: format!("{}; {last}", self.sql).into(), ..self }
+    pub(super) fn before(mut self, last: &str) -> Self {
+        self.add(|sql, _| sql.push_str(last));
+        self
+    }
+
+    /// Adds a statement, by what writes it and adds its parameters.
+    pub(super) fn add<T>(&mut self, write: impl FnOnce(&mut String, &mut SqliteArguments) -> T) -> T {
+        let sql = self.sql.to_mut();
+        if !sql.is_empty() {
+            sql.push_str("; ");
+        }
+        self.statements = self.statements.saturating_add(1);
+        write(sql, &mut self.arguments)
     }
 
     /// As the driver takes it.

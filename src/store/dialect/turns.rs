@@ -137,15 +137,65 @@ impl Turn {
 
     /// Makes it so.
     pub(super) async fn commit(mut self) -> Result<(), StoreError> {
-        const COMMIT: &str = "COMMIT";
-        let (text, name) = match std::mem::replace(&mut self.waiting, Waiting::Nothing) {
-            Waiting::Write(text, name) => (text.before(COMMIT), name),
-            Waiting::Begin(_) => return Ok(()),
-            Waiting::Nothing => (SqliteText::of(COMMIT), "commit"),
-        };
+        let Some((text, name)) = self.ending() else { return Ok(()) };
         text.query().execute(self.connection()?).await.map_err(|error| failed_in(name, &error))?;
         self.begun = false;
         Ok(())
+    }
+
+    /// Makes it so, and begins the next transaction with what is added to the text, all in one: nobody else has a turn
+    /// between. `committed` is told as soon as it is so; what fails afterwards fails the next transaction only, which is
+    /// `None` then.
+    pub(super) async fn commit_and_begin(
+        mut self,
+        begin: &str,
+        add: impl FnOnce(&mut SqliteText) -> Result<(), StoreError>,
+        committed: impl FnOnce(),
+        mut take: impl FnMut(usize, SqliteRow) -> Result<(), StoreError>,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some((text, name)) = self.ending() else {
+            committed();
+            return Ok(None);
+        };
+        let last = text.statements();
+        let mut text = text.before(begin);
+        let first = text.statements();
+        add(&mut text)?;
+        let mut committed = Some(committed);
+        let mut answers = Executor::fetch_many(self.connection()?, text.query());
+        let mut ended = 0_usize;
+        while let Some(answer) = poll_fn(|context| answers.as_mut().poll_next(context)).await {
+            let taken = match answer {
+                Ok(Either::Left(_)) => {
+                    ended = ended.saturating_add(1);
+                    if ended == last
+                        && let Some(committed) = committed.take()
+                    {
+                        committed();
+                    }
+                    Ok(())
+                }
+                Ok(Either::Right(row)) => take(ended.saturating_sub(first), row),
+                Err(error) => Err(failed_in(name, &error)),
+            };
+            match taken {
+                Ok(()) => {}
+                Err(error) if committed.is_some() => return Err(error),
+                Err(_) => return Ok(None),
+            }
+        }
+        drop(answers);
+        Ok(Some(self))
+    }
+
+    /// The text that ends it, along with what waits to be written; `None` where it has not begun.
+    fn ending(&mut self) -> Option<(SqliteText, &'static str)> {
+        const COMMIT: &str = "COMMIT";
+        match std::mem::replace(&mut self.waiting, Waiting::Nothing) {
+            Waiting::Write(text, name) => Some((text.before(COMMIT), name)),
+            Waiting::Begin(_) => None,
+            Waiting::Nothing => Some((SqliteText::of(COMMIT), "commit")),
+        }
     }
 }
 
@@ -251,6 +301,70 @@ mod tests {
         // One that asked for nothing has nothing to end.
         turns.begin().await.unwrap().commit().await.unwrap();
         assert_eq!(counted(&turns).await, 4);
+    }
+
+    /// Commits, and begins the next turn with a count; answers it, and whether the commit was told of.
+    async fn go_on(turn: Turn, sql: &'static str) -> (Result<Option<(Turn, Vec<i64>)>, StoreError>, bool) {
+        let (mut counts, mut told) = (Vec::new(), false);
+        let add = |text: &mut SqliteText| {
+            text.add(|text, _| text.push_str("SELECT 1 WHERE false"));
+            text.add(|text, _| text.push_str(sql));
+            Ok(())
+        };
+        let take = |place, row| {
+            assert_eq!(place, 1);
+            counts.push(sqlx::Row::get::<i64, _>(&row, 0));
+            Ok(())
+        };
+        let next = turn.commit_and_begin("BEGIN IMMEDIATE", add, || told = true, take).await;
+        (next.map(|next| next.map(|turn| (turn, counts))), told)
+    }
+
+    #[tokio::test]
+    async fn the_next_turn_begins_with_the_commit_of_the_one_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let (turns, file) = turns(&folder).await;
+        let mut turn = turns.begin().await.unwrap();
+        assert_eq!(count(&mut turn).await, 0);
+        turn.write_along(SqliteText::of("INSERT INTO kept VALUES (1)").before("INSERT INTO kept VALUES (2)"), "two")
+            .await
+            .unwrap();
+        let (next, told) = go_on(turn, COUNT).await;
+        let (mut turn, counts) = next.unwrap().unwrap();
+        assert_eq!((counts, told), (vec![2], true));
+        let mut other = SqliteConnection::connect_with(&file).await.unwrap();
+        other.execute("INSERT INTO kept VALUES (3)").await.unwrap_err();
+        write(&mut turn, "INSERT INTO kept VALUES (4)").await;
+        // One that is not needed is undone.
+        drop(turn);
+        assert_eq!(counted(&turns).await, 2);
+
+        // Without anything to write; and one that has not begun.
+        let mut turn = turns.begin().await.unwrap();
+        assert_eq!(count(&mut turn).await, 2);
+        let (next, told) = go_on(turn, COUNT).await;
+        assert_eq!((next.unwrap().unwrap().1, told), (vec![2], true));
+        let (next, told) = go_on(turns.begin().await.unwrap(), COUNT).await;
+        assert!(next.unwrap().is_none() && told);
+    }
+
+    #[tokio::test]
+    async fn a_commit_and_the_next_turn_fail_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let (turns, _) = turns(&folder).await;
+        let mut turn = turns.begin().await.unwrap();
+        turn.write_along(SqliteText::of("INSERT INTO kept VALUES (1)").before("INSERT INTO kept VALUES (1)"), "twice")
+            .await
+            .unwrap();
+        let (next, told) = go_on(turn, COUNT).await;
+        assert!(matches!(next, Err(StoreError::Constraint(detail)) if detail.starts_with("twice: ")) && !told);
+        assert_eq!(counted(&turns).await, 0);
+
+        let mut turn = turns.begin().await.unwrap();
+        turn.write_along(SqliteText::of("INSERT INTO kept VALUES (1)"), "one").await.unwrap();
+        let (next, told) = go_on(turn, "SELECT json('no JSON')").await;
+        assert!(next.unwrap().is_none() && told, "what was committed is not told by what comes next");
+        assert_eq!(counted(&turns).await, 1);
     }
 
     #[tokio::test]

@@ -144,22 +144,29 @@ pub(super) fn around_write(statement: &'static Statement) -> Option<&'static Aro
 pub(super) fn reads<'r>(
     parts: impl IntoIterator<Item = (&'static Statement, Option<&'r Rows<'r>>)>,
 ) -> Result<SqliteText, StoreError> {
-    let mut sql = String::new();
-    let mut arguments = SqliteArguments::default();
+    let mut text = SqliteText::default();
+    add_reads(&mut text, parts)?;
+    Ok(text)
+}
+
+/// Adds such statements to a text.
+pub(super) fn add_reads<'r>(
+    text: &mut SqliteText,
+    parts: impl IntoIterator<Item = (&'static Statement, Option<&'r Rows<'r>>)>,
+) -> Result<(), StoreError> {
     for (statement, rows) in parts {
-        sql.push_str(if sql.is_empty() { "" } else { "; " });
         let many = rows.filter(|rows| (READS_MIN..=ROWS_MAX).contains(&rows.count()));
-        if let Some((around, rows)) = around(statement).filter(|around| around.reads).zip(many) {
-            around.write_with(given(rows.count()), &mut sql);
-            around.bind_to(&mut arguments, rows, 0..rows.count())?;
-            continue;
-        }
-        sql.push_str(&statement.expanded::<Sqlite>().sql);
-        if let Some(rows) = rows {
-            arguments.add(rows.to_json()).map_err(unsent)?;
-        }
+        let as_values = around(statement).filter(|around| around.reads).zip(many);
+        text.add(|sql, arguments| {
+            if let Some((around, rows)) = as_values {
+                around.write_with(given(rows.count()), sql);
+                return around.bind_to(arguments, rows, 0..rows.count());
+            }
+            sql.push_str(&statement.expanded::<Sqlite>().sql);
+            rows.map_or(Ok(()), |rows| arguments.add(rows.to_json()).map_err(unsent))
+        })?;
     }
-    Ok(SqliteText::with(sql.into(), arguments))
+    Ok(())
 }
 
 /// The rows of statements, in their order: in one text where each fits into one.
@@ -183,14 +190,14 @@ pub(super) fn write_texts<'r>(
 
 /// Statements that write, one after another, each with some of its rows: at most [`ROWS_MAX`].
 fn writes(parts: &[(&'static Around, &Rows<'_>, Range<usize>)]) -> Result<SqliteText, StoreError> {
-    let mut sql = String::new();
-    let mut arguments = SqliteArguments::default();
+    let mut text = SqliteText::default();
     for (around, rows, range) in parts {
-        sql.push_str(if sql.is_empty() { "" } else { "; " });
-        around.write_with(given(range.len()), &mut sql);
-        around.bind_to(&mut arguments, rows, range.clone())?;
+        text.add(|sql, arguments| {
+            around.write_with(given(range.len()), sql);
+            around.bind_to(arguments, rows, range.clone())
+        })?;
     }
-    Ok(SqliteText::with(sql.into(), arguments))
+    Ok(text)
 }
 
 /// Adds a value. Text that is as in the row before is not copied again: accounts, keys and words mostly are.

@@ -27,5 +27,6 @@ mod report;
 mod roles;
 mod samples;
 mod sandboxes;
+mod unseen;
 mod verify;
 mod voids;

@@ -65,6 +65,13 @@ pub(crate) async fn a_decision_reads_what_its_statements_answer(database: Databa
     let found = tx.load_decision(&asked).await.unwrap();
     assert_eq!(tx.now().await.unwrap().is_some(), database.is_postgres());
     drop(tx);
+    let mut tx = database.store.begin(Lane::Decision).await.unwrap();
+    let (both_held, both_found) = tx.hold_and_load(&secrets, &asked).await.unwrap();
+    assert_eq!((&both_held.watermarks, &both_held.accounts), (&watermarks, &held));
+    assert_eq!(both_held.bearers, bearers);
+    assert_eq!(format!("{both_found:?}"), format!("{found:?}"));
+    assert_eq!(tx.now().await.unwrap().is_some(), database.is_postgres());
+    drop(tx);
 
     let mut tx = database.store.begin(Lane::Decision).await.unwrap();
     assert_eq!(watermarks, tx.hold_watermarks().await.unwrap());
@@ -90,6 +97,70 @@ pub(crate) async fn a_decision_may_ask_for_little(database: Database) {
     let found = tx.load_decision(&asked).await.unwrap();
     assert_eq!(found.days, tx.key_days(&days).await.unwrap());
     assert!(found.terms.grants.is_empty() && found.leases.is_empty() && found.sandboxes.is_empty());
+    drop(tx);
+    let mut tx = database.store.begin(Lane::Decision).await.unwrap();
+    let (held, both_found) = tx.hold_and_load(&[], &asked).await.unwrap();
+    assert!(held.accounts.is_empty() && held.bearers.is_empty());
+    assert_eq!(format!("{both_found:?}"), format!("{found:?}"));
+}
+
+/// Where there is one writer the next batch begins with the commit; it reads what the commit made.
+pub(crate) async fn a_batch_may_begin_with_a_commit(database: Database) {
+    save(&database, &furnished()).await.unwrap();
+    let accounts: BTreeSet<_> = [account_id("a"), account_id("b")].into();
+    let days: BTreeSet<_> = [(account_id("a"), key_id("k"), day(3))].into();
+    let (leases, sandboxes, secrets) = (BTreeSet::new(), BTreeMap::new(), [[2; 32], [3; 32]]);
+    let asked = Asked { accounts: &accounts, leases: &leases, sandboxes: &sandboxes, days: &days };
+    let add = |number: i64| {
+        let (mut changes, added) = (Changes::default(), lease("a", &format!("l-{number}0"), "s-9"));
+        changes.leases_added.insert((added.account.clone(), added.id.clone()), added.into());
+        changes.key_days.insert((account_id("a"), key_id("k"), day(3)), day_totals(1, 2));
+        changes
+    };
+    let mut tx = database.store.begin(Lane::Decision).await.unwrap();
+    tx.hold_and_load(&secrets, &asked).await.unwrap();
+    for number in 1..4 {
+        tx.save(&add(number)).await.unwrap();
+        let next = tx.commit_and_hold(&secrets, &asked).await.unwrap();
+        database.store.keep().await.unwrap();
+        assert_eq!(next.is_none(), database.is_postgres());
+        let Some((next, held, found)) = next else {
+            let count = database.store.read().await.unwrap().key_days(&days).await.unwrap();
+            return assert_eq!(count[0].totals, Some(day_totals(2, 4)));
+        };
+        assert_eq!((held.accounts.len(), held.bearers.len(), found.days.len()), (2, 2, 1));
+        assert_eq!(found.days[0].totals, Some(day_totals(i128::from(1 + number), i128::from(2 + 2 * number))));
+        tx = next;
+    }
+    // Its own rows again: the last commit stays, and what was begun after it is undone.
+    tx.save(&add(1)).await.unwrap();
+    assert!(tx.commit_and_hold(&secrets, &asked).await.is_err());
+    let count = database.store.read().await.unwrap().key_days(&days).await.unwrap();
+    assert_eq!(count[0].totals, Some(day_totals(4, 8)));
+}
+
+/// What is added as new breaks a constraint where it is there already, and all else of the batch is undone.
+pub(crate) async fn what_is_new_is_not_there_already(database: Database) {
+    save(&database, &furnished()).await.unwrap();
+    let days: BTreeSet<_> = [(account_id("a"), key_id("k"), day(3))].into();
+    let counted = async || database.store.read().await.unwrap().key_days(&days).await.unwrap();
+    let before = counted().await;
+    let sandboxes = [sandbox("a", "s-1", 1, 0), full_sandbox("b", "s-1", Reporter::AtRest)];
+    let leases = [lease("a", "l-1", "s-9"), full_lease("b", "l-1", "s-9")];
+    let added = sandboxes.into_iter().map(|sandbox| (None, Some(sandbox)));
+    for (lease, sandbox) in added.chain(leases.into_iter().map(|lease| (Some(lease), None))) {
+        let mut changes = Changes::default();
+        changes.key_days.insert((account_id("a"), key_id("k"), day(3)), day_totals(1, 2));
+        changes
+            .leases_added
+            .extend(lease.into_iter().map(|lease| ((lease.account.clone(), lease.id.clone()), lease.into())));
+        changes.sandboxes_added.extend(
+            sandbox.into_iter().map(|sandbox| ((sandbox.account.clone(), sandbox.id.clone(), sandbox.life), sandbox)),
+        );
+        let refused = save(&database, &changes).await;
+        assert!(matches!(refused, Err(runtab::store::StoreError::Constraint(_))), "{refused:?}");
+        assert_eq!(counted().await, before);
+    }
 }
 
 pub(crate) async fn what_begins_together_is_saved_together(database: Database) {

@@ -85,6 +85,8 @@ contract! {
     customers::any_number_of_rows_is_written,
     decision::a_decision_reads_what_its_statements_answer,
     decision::a_decision_may_ask_for_little,
+    decision::a_batch_may_begin_with_a_commit,
+    decision::what_is_new_is_not_there_already,
     decision::what_begins_together_is_saved_together,
     leases::leases_come_back_as_saved,
     leases::what_samples_change_is_saved_by_itself,
