@@ -81,6 +81,8 @@ impl Engine {
                     self.tally.count_taken_for_new(!in_vain);
                 }
                 if in_vain {
+                    // Whose secrets they are is another transaction's to say.
+                    handed.may_pass = None;
                     continue;
                 }
             }
@@ -173,8 +175,8 @@ fn decide(set: &mut WorkingSet, commands: &[&Gate]) -> Vec<Answer<Passed>> {
     commands.iter().map(|command| apply(set, command)).collect()
 }
 
-/// Settles what is due of the accounts that would be refused for money, and decides those commands again. Answers in the
-/// order of the commands.
+/// Settles what is due of the accounts that would be refused for money, and decides those commands again. Answers in
+/// the order of the commands.
 async fn settle_for_refused(
     tx: &mut Tx,
     set: &mut WorkingSet,

@@ -1,10 +1,10 @@
 //! The next batch at the gate begins along with the commit of the one before, where nobody else writes.
 //!
-//! Each text that is sent to the database is a wait for its thread, and its answer a wait for ours. While commands wait that
-//! are probably about the same accounts, keys and days as those before them, what they will be decided on is asked for in the
-//! text that commits: so a batch takes one such wait instead of two. It is read within the next transaction, which nobody
-//! else can write before, so it is as good as if it had been asked for later. Where the next batch needs more, it asks
-//! for all of it, in that same transaction.
+//! Each text that is sent to the database is a wait for its thread, and its answer a wait for ours. While commands wait
+//! that are probably about the same accounts, keys and days as those before them, what they will be decided on is asked
+//! for in the text that commits: so a batch takes one such wait instead of two. It is read within the next transaction,
+//! which nobody else can write before, so it is as good as if it had been asked for later. Where the next batch needs
+//! more, it asks for all of it, in that same transaction.
 //!
 //! Whoever else wants to write comes in between after a few batches.
 

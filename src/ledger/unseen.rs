@@ -1,10 +1,10 @@
 //! Admissions that are taken for new, so that nobody looks for what is not there.
 //!
-//! Almost every lease that makes a sandbox is of one that was never heard of, and looking both up was a fifth of what an
-//! admission takes. Nothing rests on it: a batch that takes requests for new inserts their rows, and an insert breaks a key where a lease
-//! or a sandbox is there already. Then the batch is undone and decided again, with everything looked up; likewise where
-//! one of them is answered anything but "made by this batch", for then no insert proves what was assumed. So what is
-//! answered is always what it would be had everything been looked up.
+//! Almost every lease that makes a sandbox is of one that was never heard of, and looking both up was a fifth of what
+//! an admission takes. Nothing rests on it: a batch that takes requests for new inserts their rows, and an insert
+//! breaks a key where a lease or a sandbox is there already. Then the batch is undone and decided again, with
+//! everything looked up; likewise where one of them is answered anything but "made by this batch", for then no insert
+//! proves what was assumed. So what is answered is always what it would be had everything been looked up.
 //!
 //! A caller that repeats itself, or names known sandboxes, or is refused again and again, would have each batch decided
 //! twice: so the requests of such an account are looked up for a while.

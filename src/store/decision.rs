@@ -96,8 +96,8 @@ impl Tx {
         self.held(secrets, found)
     }
 
-    /// [`Tx::hold_for_decision`], then [`Tx::load_decision`]. Where others can be writing what is asked for has to be right
-    /// whatever they do before the accounts are locked.
+    /// [`Tx::hold_for_decision`], then [`Tx::load_decision`]. Where others can be writing what is asked for has to be
+    /// right whatever they do before the accounts are locked.
     pub async fn hold_and_load(&mut self, secrets: &[[u8; 32]], asked: &Asked<'_>) -> Answer<(Held, Found)> {
         if self.is_shared() {
             let held = self.hold_for_decision(asked.accounts, secrets).await?;
@@ -112,8 +112,8 @@ impl Tx {
         Ok((held, self.found([terms, leases, sandboxes, days])?))
     }
 
-    /// [`Tx::commit_early`]; then, in the same round trip, the next batch's [`Tx::hold_and_load`]. `None` where that failed,
-    /// or where several can write.
+    /// [`Tx::commit_early`]; then, in the same round trip, the next batch's [`Tx::hold_and_load`]. `None` where that
+    /// failed, or where several can write.
     pub async fn commit_and_hold(self, secrets: &[[u8; 32]], asked: &Asked<'_>) -> Answer<Option<(Self, Held, Found)>> {
         let [terms, leases, sandboxes, days] = asked.rows();
         let (secret_rows, accounts) = (tokens::secret_rows(secrets), account_rows(asked.accounts));

@@ -56,15 +56,15 @@
 //! the batch is undone and begins again with locks. It takes no lock of step 5; what it judged otherwise than as accepted, it
 //! judges again with locks, for a row that it does not write is not compared.
 //!
-//! **Taken for new.** A lease and a sandbox are made under their account's lock, and stay for ever. So whoever has that lock need not look
-//! whether they are there: where an insert of a lease, and of a sandbox's first life, breaks no key, they were not, and no lease of
-//! that sandbox was. Where it does, the batch is undone and begins again, and looks.
+//! **Taken for new.** A lease and a sandbox are made under their account's lock, and stay for ever. So whoever has that
+//! lock need not look whether they are there: where an insert of a lease, and of a sandbox's first life, breaks no key,
+//! they were not, and no lease of that sandbox was. Where it does, the batch is undone and begins again, and looks.
 //!
 //! **Time.** The locking statements answer the server's clock as it is when a row is got: all engines agree on it, and
 //! who comes later to an account has a later time.
 //!
-//! **Begun with a commit.** Where there is one writer the next batch may begin in the text that commits the one before, and read
-//! what it will probably need ([`Tx::commit_and_hold`]): nobody can write between.
+//! **Begun with a commit.** Where there is one writer the next batch may begin in the text that commits the one before,
+//! and read what it will probably need ([`Tx::commit_and_hold`]): nobody can write between.
 //!
 //! **Begun ahead.** The next decision's transaction may be begun while nobody waits for it: without a statement it has no
 //! snapshot and no lock. It is undone where nobody comes.

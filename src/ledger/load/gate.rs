@@ -1,7 +1,7 @@
 //! Loading what a batch at the gate is decided on.
 //!
-//! Where nobody else writes (SQLite) all that can be asked for at once is asked for along with the accounts; elsewhere only
-//! after their locks were got. A request that is taken for new ([`super::super::unseen`]) is not looked up at all.
+//! Where nobody else writes (SQLite) all that can be asked for at once is asked for along with the accounts; elsewhere
+//! only after their locks were got. A request that is taken for new ([`super::super::unseen`]) is not looked up at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -145,8 +145,8 @@ impl<'a> Asks<'a> {
         days
     }
 
-    /// Holds whom they are about and who asks, and loads what can be asked for at once. `now`: not later than the time of
-    /// the batch.
+    /// Holds whom they are about and who asks, and loads what can be asked for at once. `now`: not later than the time
+    /// of the batch.
     pub(in super::super) async fn hold(
         &self,
         tx: &mut Tx,

@@ -1,9 +1,9 @@
 //! SQLite: the thread that writes goes before others.
 //!
-//! All decisions wait for it, and each text that it is sent wakes it. Where all processors are busy with requests it then
-//! waits for one of them, again and again, while soon nobody else has anything left to do. So it is put before the other
-//! threads, where the system lets us: as root, with `CAP_SYS_NICE`, or with `LimitNICE=` of systemd. Elsewhere all stays
-//! as it is.
+//! All decisions wait for it, and each text that it is sent wakes it. Where all processors are busy with requests it
+//! then waits for one of them, again and again, while soon nobody else has anything left to do. So it is put before the
+//! other threads, where the system lets us: as root, with `CAP_SYS_NICE`, or with `LimitNICE=` of systemd. Elsewhere
+//! all stays as it is.
 //!
 //! On Linux each thread has a priority of its own ([setpriority(2)], "C library/kernel differences").
 //!

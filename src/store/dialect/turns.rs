@@ -144,8 +144,8 @@ impl Turn {
     }
 
     /// Makes it so, and begins the next transaction with what is added to the text, all in one: nobody else has a turn
-    /// between. `committed` is told as soon as it is so; what fails afterwards fails the next transaction only, which is
-    /// `None` then.
+    /// between. `committed` is told as soon as it is so; what fails afterwards fails the next transaction only, which
+    /// is `None` then.
     pub(super) async fn commit_and_begin(
         mut self,
         begin: &str,

@@ -1,5 +1,5 @@
-//! Leases that make sandboxes are taken for new without looking; what is answered is the same as if all were looked up, as
-//! those that wake sandboxes are.
+//! Leases that make sandboxes are taken for new without looking; what is answered is the same as if all were looked up,
+//! as those that wake sandboxes are.
 
 use serde_json::{Value, json};
 
