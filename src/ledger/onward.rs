@@ -3,12 +3,15 @@
 //! Each text that is sent to the database is a wait for its thread, and its answer a wait for ours. While commands wait
 //! that are probably about the same accounts, keys and days as those before them, what they will be decided on is asked
 //! for in the text that commits: so a batch takes one such wait instead of two. It is read within the next transaction,
-//! which nobody else can write before, so it is as good as if it had been asked for later. Where the next batch needs
-//! more, it asks for all of it, in that same transaction.
+//! which writes only where nobody else wrote since, so it is as good as if it had been asked for later. Where the next
+//! batch needs more, it asks for all of it, in that same transaction.
 //!
 //! Whoever else wants to write comes in between after a few batches.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::batch::Engine;
 use super::load::{About, Asks, Early};
@@ -19,8 +22,8 @@ use crate::store::changes::Changes;
 use crate::store::decision::{Asked, Found, Held};
 use crate::store::{Lane, StoreError, Tx};
 
-/// Batches that begin one right after another before somebody else may have a turn.
-const IN_A_ROW: u32 = 32;
+/// For how long batches begin one right after another before somebody else may have a turn.
+const IN_A_ROW: Duration = Duration::from_millis(20);
 /// Accounts, secrets and keys' days of a batch, after which the next is probably about the same.
 const SAME_MAX: usize = 4;
 
@@ -28,8 +31,8 @@ const SAME_MAX: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Onward {
     begun: Option<Begun>,
-    /// How many have begun in a row.
-    in_a_row: u32,
+    /// Since when they begin in a row.
+    since: Option<Instant>,
 }
 
 /// A transaction that has begun, and what it has answered already.
@@ -60,6 +63,10 @@ impl Onward {
         self.begun.is_some()
     }
 
+    fn may_go_on(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() < IN_A_ROW)
+    }
+
     /// Lets others have their turn.
     pub(super) fn let_go(&mut self) {
         *self = Self::default();
@@ -84,7 +91,7 @@ impl Engine {
             }
             tx
         } else {
-            onward.in_a_row = 0;
+            onward.since = Some(Instant::now());
             self.store.begin(Lane::Decision).await?
         };
         let (held, early) = asks.hold(&mut tx, &about, now).await?;
@@ -107,7 +114,7 @@ impl Engine {
         }
         let mut tx = tx;
         tx.save(&set.changes).await?;
-        let may_go_on = !tx.is_shared() && about.is_small(SAME_MAX) && onward.in_a_row < IN_A_ROW;
+        let may_go_on = !tx.is_shared() && about.is_small(SAME_MAX) && onward.may_go_on();
         let next = if may_go_on && more_waits() {
             let About { secrets, accounts, days } = &about;
             let asked = Asked { accounts, leases: &BTreeSet::new(), sandboxes: &BTreeMap::new(), days };
@@ -117,7 +124,6 @@ impl Engine {
         };
         match next {
             Ok(Some((tx, held, found))) => {
-                onward.in_a_row = onward.in_a_row.saturating_add(1);
                 onward.begun = Some(Begun { tx, about, held, found });
             }
             Ok(None) => onward.let_go(),

@@ -430,7 +430,7 @@ impl Connection {
             places.get_mut(part).ok_or_else(|| StoreError::corrupt(bundle.name))?.push(Row::from(row));
             Ok(())
         };
-        let next = inside.commit_and_begin("BEGIN IMMEDIATE", |text| values::add_reads(text, parts), committed, take);
+        let next = inside.commit_and_begin(|text| values::add_reads(text, parts), committed, take);
         Ok(next.await?.map(|next| (Self::Sqlite(next), found)))
     }
 

@@ -64,7 +64,8 @@
 //! who comes later to an account has a later time.
 //!
 //! **Begun with a commit.** Where there is one writer the next batch may begin in the text that commits the one before,
-//! and read what it will probably need ([`Tx::commit_and_hold`]): nobody can write between.
+//! and read what it will probably need ([`Tx::commit_and_hold`]). It locks nothing yet: where another program has
+//! written when it writes, it begins again.
 //!
 //! **Begun ahead.** The next decision's transaction may be begun while nobody waits for it: without a statement it has no
 //! snapshot and no lock. It is undone where nobody comes.

@@ -56,8 +56,11 @@ pub(super) fn uncommitted(error: &sqlx::Error) -> StoreError {
 fn sqlite_failed(code: &str, detail: String) -> StoreError {
     /// A STRICT column refused a value: a sum left 64 bits and became a real number.
     const CONSTRAINT_DATATYPE: i64 = 3_091;
+    /// Somebody else wrote since what this transaction has read.
+    const BUSY_SNAPSHOT: i64 = 517;
     let code = code.parse::<i64>().unwrap_or(0);
     match code % 256 {
+        _ if code == BUSY_SNAPSHOT => StoreError::Again(detail),
         _ if code == CONSTRAINT_DATATYPE || detail.contains("integer overflow") => StoreError::Overflow,
         // BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL
         5..=10 | 13..=15 => StoreError::Unavailable(detail),

@@ -37,6 +37,11 @@ pub(in super::super) struct Turn {
     begun: bool,
 }
 
+/// How a transaction begins along with the commit of the one before. It waits for no lock, for those who are answered by
+/// that commit would wait too; and takes none, so that other programs have their turn while it is decided what to write.
+/// Where one of them wrote meanwhile nothing is written, and it begins again.
+const GO_ON: &str = "BEGIN";
+
 /// What goes along with the next text.
 #[derive(Debug)]
 enum Waiting {
@@ -148,7 +153,6 @@ impl Turn {
     /// is `None` then.
     pub(super) async fn commit_and_begin(
         mut self,
-        begin: &str,
         add: impl FnOnce(&mut SqliteText) -> Result<(), StoreError>,
         committed: impl FnOnce(),
         mut take: impl FnMut(usize, SqliteRow) -> Result<(), StoreError>,
@@ -158,7 +162,7 @@ impl Turn {
             return Ok(None);
         };
         let last = text.statements();
-        let mut text = text.before(begin);
+        let mut text = text.before(GO_ON);
         let first = text.statements();
         add(&mut text)?;
         let mut committed = Some(committed);
@@ -316,7 +320,7 @@ mod tests {
             counts.push(sqlx::Row::get::<i64, _>(&row, 0));
             Ok(())
         };
-        let next = turn.commit_and_begin("BEGIN IMMEDIATE", add, || told = true, take).await;
+        let next = turn.commit_and_begin(add, || told = true, take).await;
         (next.map(|next| next.map(|turn| (turn, counts))), told)
     }
 
@@ -332,18 +336,35 @@ mod tests {
         let (next, told) = go_on(turn, COUNT).await;
         let (mut turn, counts) = next.unwrap().unwrap();
         assert_eq!((counts, told), (vec![2], true));
-        let mut other = SqliteConnection::connect_with(&file).await.unwrap();
-        other.execute("INSERT INTO kept VALUES (3)").await.unwrap_err();
         write(&mut turn, "INSERT INTO kept VALUES (4)").await;
         // One that is not needed is undone.
         drop(turn);
         assert_eq!(counted(&turns).await, 2);
 
-        // Without anything to write; and one that has not begun.
+        // Another program may write until it does, and then it does not.
         let mut turn = turns.begin().await.unwrap();
         assert_eq!(count(&mut turn).await, 2);
         let (next, told) = go_on(turn, COUNT).await;
-        assert_eq!((next.unwrap().unwrap().1, told), (vec![2], true));
+        let (mut turn, counts) = next.unwrap().unwrap();
+        assert_eq!((counts, told), (vec![2], true));
+        let mut other = SqliteConnection::connect_with(&file).await.unwrap();
+        other.execute("INSERT INTO kept VALUES (3)").await.unwrap();
+        turn.write_along(SqliteText::of("INSERT INTO kept VALUES (5)"), "late").await.unwrap();
+        let (next, told) = go_on(turn, COUNT).await;
+        assert!(matches!(next, Err(StoreError::Again(_))) && !told);
+        assert_eq!(counted(&turns).await, 3);
+
+        // Its lock keeps nobody waiting who is answered by a commit.
+        let mut turn = turns.begin().await.unwrap();
+        assert_eq!(count(&mut turn).await, 3);
+        let (next, _) = go_on(turn, COUNT).await;
+        let (turn, _) = next.unwrap().unwrap();
+        other.execute("BEGIN IMMEDIATE").await.unwrap();
+        let (next, told) = go_on(turn, COUNT).await;
+        assert_eq!((next.unwrap().unwrap().1, told), (vec![3], true));
+        other.execute("ROLLBACK").await.unwrap();
+
+        // One that has not begun.
         let (next, told) = go_on(turns.begin().await.unwrap(), COUNT).await;
         assert!(next.unwrap().is_none() && told);
     }

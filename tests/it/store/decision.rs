@@ -112,7 +112,7 @@ pub(crate) async fn a_batch_may_begin_with_a_commit(database: Database) {
     let (leases, sandboxes, secrets) = (BTreeSet::new(), BTreeMap::new(), [[2; 32], [3; 32]]);
     let asked = Asked { accounts: &accounts, leases: &leases, sandboxes: &sandboxes, days: &days };
     let add = |number: i64| {
-        let (mut changes, added) = (Changes::default(), lease("a", &format!("l-{number}0"), "s-9"));
+        let (mut changes, added) = (Changes::default(), lease("a", &format!("l-{number}0"), &format!("s-{number}0")));
         changes.leases_added.insert((added.account.clone(), added.id.clone()), added.into());
         changes.key_days.insert((account_id("a"), key_id("k"), day(3)), day_totals(1, 2));
         changes
