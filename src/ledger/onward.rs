@@ -33,6 +33,8 @@ pub(super) struct Onward {
     begun: Option<Begun>,
     /// Since when they begin in a row.
     since: Option<Instant>,
+    /// Whether the batch under way began so: only what it writes tells that nobody else has written since.
+    only_read: bool,
 }
 
 /// A transaction that has begun, and what it has answered already.
@@ -83,6 +85,7 @@ impl Engine {
         onward: &mut Onward,
     ) -> Result<Start, StoreError> {
         let about = asks.about(secrets, now);
+        onward.only_read = onward.has_begun();
         let mut tx = if let Some(Begun { tx, about: known, held, found }) = onward.begun.take() {
             self.store.is_well()?;
             if asks.needs_no_lease() && about.is_within(&known) {
@@ -109,8 +112,10 @@ impl Engine {
         more_waits: impl Fn() -> bool,
     ) -> Result<T, Failed<T>> {
         if set.changes == Changes::default() {
+            let only_read = onward.only_read;
             onward.let_go();
-            return Ok(answers);
+            let again = || StoreError::Again("a batch that began with a commit writes nothing".to_owned());
+            return if only_read { Err(again().into()) } else { Ok(answers) };
         }
         let mut tx = tx;
         tx.save(&set.changes).await?;

@@ -19,7 +19,8 @@ use crate::domain::money::{Micros, PriceMicros};
 use crate::domain::rate_card::RateCard;
 use crate::domain::time::Timestamp;
 use crate::domain::units::{MebiBytes, Millicores, Vcpus};
-use crate::store::{Options, Store};
+use crate::store::changes::Changes;
+use crate::store::{Lane, Options, Store};
 
 const NOW_MS: i64 = 1_800_000_000_000;
 
@@ -47,7 +48,11 @@ fn lease_id(number: u64) -> LeaseId {
 
 /// An engine in memory with two accounts, of which the second may spend little a day.
 async fn engine() -> Engine {
-    let store = Store::open("sqlite::memory:", Options::default()).await.unwrap();
+    engine_on("sqlite::memory:").await
+}
+
+async fn engine_on(url: &str) -> Engine {
+    let store = Store::open(url, Options::default()).await.unwrap();
     store.migrate().await.unwrap();
     let price = PriceMicros::new(1_000_000).unwrap();
     let id = RateCardId::parse("list").unwrap();
@@ -184,6 +189,34 @@ async fn what_is_taken_for_new_is_answered_as_if_it_were_looked_up() {
         assert_eq!(left_behind(&takes, newest).await, left_behind(&looks, newest).await, "seed {seed}");
     }
     assert!(right > 50 && in_vain > 50, "{right} batches were right, {in_vain} in vain");
+}
+
+/// What another program has changed counts for whoever asks afterwards, though the batch began before and writes nothing.
+#[tokio::test]
+async fn who_writes_nothing_reads_what_others_wrote() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("x.db").display());
+    let engine = engine_on(&url).await;
+    let (mut random, mut newest, mut onward) = (Random(1), 0, Onward::default());
+    let asked =
+        LeaseRequest { kind: LeaseKind::Create, replaces: None, max_cost: None, ..ask(&mut random, &mut newest) };
+    let request = AdmitRequest { account: account(0), key: key(), leases: vec![asked] };
+    let known = AtGate { command: Gate::Admit(request), by: None };
+    engine.pass(std::slice::from_ref(&known), &mut onward, &|| true).await.unwrap();
+    assert!(onward.has_begun());
+    let other = Store::open(&url, Options::default()).await.unwrap();
+    let mut tx = other.begin(Lane::Decision).await.unwrap();
+    let mut changed = tx.leases(&[(account(0), lease_id(1))].into()).await.unwrap();
+    let mut changes = Changes::default();
+    for lease in &mut changed {
+        lease.settles_at = Timestamp::from_ms(NOW_MS + 7).unwrap();
+        changes.leases_changed.insert((lease.account.clone(), lease.id.clone()), Arc::new(lease.clone()));
+    }
+    tx.save(&changes).await.unwrap();
+    tx.commit().await.unwrap();
+    let answers = engine.pass(&[known], &mut onward, &|| true).await.unwrap();
+    let Ok(Passed::Admitted(admitted)) = &answers[0] else { panic!("{answers:?}") };
+    assert_eq!((admitted.fresh, &*admitted.leases[0]), (false, &changed[0]));
 }
 
 #[tokio::test]
